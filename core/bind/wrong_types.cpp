@@ -51,7 +51,10 @@ std::string described(nb::handle given) {
   const auto kind = nb::cast<std::string>(given.type().attr("__name__"));
   if (kind != "ndarray") return kind;
   const nb::object flags = given.attr("flags");
-  const auto text = [&given](const char* name) { return nb::cast<std::string>(nb::str(given.attr(name))); };
+  const auto text = [&given](const char* name) {
+    const nb::object value = given.attr(name);
+    return nb::cast<std::string>(nb::str(nb::handle(value)));
+  };
   return std::string("a ") + (nb::cast<bool>(flags.attr("writeable")) ? "" : "read-only ") + "numpy array of " +
          text("dtype") + ", of shape " + text("shape") +
          (nb::cast<bool>(flags.attr("c_contiguous")) ? "" : ", not C-contiguous");
