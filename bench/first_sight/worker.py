@@ -103,10 +103,11 @@ class Host:
         self.renew()
 
     def renew(self) -> None:
-        """An engine that has seen no definition but the smallest, which makes what is made once per process."""
+        """An engine that has seen no definition but the smallest, which make what is made once per process."""
         gc.unfreeze()
         self.engine: Engine = self._make(self._folder)
         definition(self.engine, '{"type": "boolean"}', "json_schema", [])
+        definition(self.engine, 'start: "x"', "lark", [])
         gc.collect()
         gc.freeze()
 

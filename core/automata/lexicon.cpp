@@ -193,7 +193,8 @@ bool Lexicon::leaves_some(TermId term, Work& work) {
   return !kept.empty() && kept.size() < terms_.parts(without).size() && goes_round(terms_.both(kept), work);
 }
 
-// Whether some byte leads a term, or one of the first that follow it, back to itself: then it has endlessly many texts.
+// Whether some byte leads a term, or one of the first that follow it, or one on a way to its end, back to itself: then
+// it has endlessly many texts.
 bool Lexicon::goes_round(TermId term, Work& work) {
   constexpr std::size_t kMostRows = 8;
   if (goes_round_.size() <= term) goes_round_.resize(terms_.size());
@@ -208,9 +209,32 @@ bool Lexicon::goes_round(TermId term, Work& work) {
         if (next != kNever && met.size() < kMostRows && std::ranges::find(met, next) == met.end()) met.push_back(next);
       }
     }
-    goes_round_[term] = found ? 2 : 1;
+    goes_round_[term] = found || goes_round_on_the_way(term, work) ? 2 : 1;
   }
   return goes_round_[term] == 2;
+}
+
+bool Lexicon::goes_round_on_the_way(TermId term, Work& work) {
+  constexpr int kMostSteps = 64;
+  if (!alive(term, work)) return false;
+  std::vector<std::uint8_t> text;  // of a plain term
+  std::size_t read = 0;
+  TermId at = term;
+  for (int step = 0; step < kMostSteps; ++step) {
+    const Row& r = row(at, work);
+    work.spend(8);
+    if (std::ranges::find(r.next, at) != r.next.end()) return true;
+    if (terms_[at].nullable) return false;
+    if (read == text.size() && terms_[at].plain) terms_.shortest(at, text, work);
+    if (read < text.size()) {
+      at = r.next[text[read++]];
+    } else {
+      if (at >= life_.size() || life_[at] != Life::alive) return false;  // the way is not known
+      at = r.next[towards_[at]];
+    }
+    if (at == kNever) return false;
+  }
+  return false;
 }
 
 // A term as what it keeps, what it leaves out of that, and what follows; nothing where its wider form is another one

@@ -91,6 +91,7 @@ class Lexicon {
   bool is_passing(TermId term, Work& work);
   bool leaves_some(TermId term, Work& work);
   bool goes_round(TermId term, Work& work);
+  bool goes_round_on_the_way(TermId term, Work& work);
   // automata/bounds.cpp
   struct States {
     std::vector<TermId> states;  // of a term, which is the first
