@@ -23,7 +23,8 @@ This page is written by `make bench-masks`. It compares narrows with other engin
 - All engines have one thread, except that glrmask compiles with all cores. The sum over its threads counts.
 - A definition that takes an engine longer than the time limit counts as not done. The limit is of CPU time.
 
-Read a number as a ratio to its neighbours. Measured on {date}. The machine: {processor}, Python {python}.
+Read a number as a ratio to its neighbours. Measured on {date}, with Python {python}.
+The machine: {processor}.
 """
 
 SHORT = """\
@@ -75,9 +76,8 @@ LOSSES = """\
 ## Where narrows is slower, and why
 - **The first mask of a new schema, beside llguidance.** The front ends are Python, and a new schema costs its
   reading, its rules and the tables of its network. Caches of the parts that schemas share were tried, and are in use.
-  What is left grows with the schema. A schema that was seen before costs a look-up. The tables above are older than
-  the last steps: fewer nodes, and less work for each. Over 300 of these schemas, both engines in one process, taking
-  turns, they took the median from 1.19 to 1.02 times llguidance's (medians of 3 runs each, 2026-11-26).
+  What is left grows with the schema: at the median both take as long, and narrows is behind in large schemas and in
+  formats with long patterns. A schema that was seen before costs a look-up.
 - **The mean and p99 of masks, beside glrmask.** glrmask makes a table of the whole grammar first, which takes it tens
   of milliseconds of CPU time for each new schema. narrows makes a mask when it is asked for. It is ahead at the
   median, and behind in what is new: the tokens that end one part of a grammar and go on in the next are walked one by
@@ -101,9 +101,10 @@ the same run are given, medians of few runs.
 - **The second request with the same three tools** (`bench/prefix_cache.py`, 2 runs) has its first piece after 0.09 of
   the first request's time. When twelve requests with other prompts have run in between, after 0.11; beside four
   streams, after 0.20.
-- **A long prompt beside four streams.** Of a prompt of 1,500 tokens, a step of the engine took 116 ms of processor time
-  at the median, and 225 ms at most: 1.9 times the median. The streams alone took 39 ms a step, with fewer tokens to
-  attend to. `bench/long_prompt.py` measures the gaps as a client sees them.
+- **A long prompt beside four streams** (`bench/long_prompt.py`, as a client sees it). Alone, a stream had a piece every
+  50 ms. Beside a prompt of 3,018 tokens it was every 161 ms at the median, 3.8 times that at the 99th percentile, and
+  once 944 ms; the streams, too, attend to more. The prompt took 140 s in four-token steps. Of a prompt of 1,515 tokens
+  the median was 118 ms and the longest gap 490 ms. That was its first step of 32 tokens, which has 8 now.
 - **A valid tool call beside llama.cpp's own server**, xllamacpp 2026.10.11549 (`bench/llama_cpp_server.py`, 4 calls
   each way). With `tool_choice: "required"`, narrows wrote 8 valid calls of 8, in 2.0 s each. llama.cpp's server wrote
   none in 100 tokens, since its grammar lets text come before the call. For the same call as JSON, by
