@@ -48,6 +48,7 @@ SCENARIOS = {
     "first_mask_plain_string": "the first mask inside a string",
     "first_mask_counted_string": "the first mask inside a string of at most 100 characters",
     "first_text": "a constraint, and all masks and steps of its first text",
+    "first_text_keys_by_pattern": "the same, for an object of 20 keys that one pattern describes",
 }
 ARRAYS = ("kinds", "a", "b", "child_offsets", "children", "string_offsets", "string_bytes", "tokens", "rules")
 
@@ -70,7 +71,13 @@ TEXT = (
 )
 STRINGS = {"type": "array", "items": {"type": "string"}}
 COUNTED = {"type": "array", "items": {"type": "string", "maxLength": 100}}
-DEFINITIONS = ((STRINGS, '["some'), (COUNTED, '["some'), (ARGUMENTS, TEXT))
+MAP = {
+    "type": "object",
+    "patternProperties": {"^[a-z]{2,8}_[0-9]+$": {"type": "integer"}},
+    "additionalProperties": False,
+}
+KEYS = json.dumps({f"name_{number}": number for number in range(20)})
+DEFINITIONS = ((STRINGS, '["some'), (COUNTED, '["some'), (ARGUMENTS, TEXT), (MAP, KEYS))
 """In the order that steps.cpp knows."""
 
 
