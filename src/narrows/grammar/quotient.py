@@ -24,11 +24,18 @@ def quotient(rules: dict[str, ir.Node], start: str, prefix: bytes) -> tuple[dict
     """(rules, start) of the texts that, appended to `prefix`, give a text of `start`. If there are none,
     rules[start] is `ir.NEVER`. Raises NamesUnknown."""
     derivation = _Derivation(rules)
-    for byte in prefix:
+    for at, byte in enumerate(prefix, 1):
         start = derivation.step(start, byte)
+        if at % _BETWEEN == 0:
+            derivation.drop_unreached(start)
     if prefix:
+        derivation.drop_unreached(start)
         derivation.refuse_guards()
     return derivation.rules, start
+
+
+_BETWEEN = 32
+"""Steps after which the rules that are no longer reached are dropped. Looking for them takes longer than a step."""
 
 
 class NamesUnknown(Exception):
@@ -37,12 +44,13 @@ class NamesUnknown(Exception):
 
 class _Derivation:
     def __init__(self, rules: dict[str, ir.Node]) -> None:
-        self.rules = rules
+        self.rules = dict(rules)
         self._names: dict[str, str] = {}  # a rule -> its derivative by the current byte
         self._count = 0
         self._base: dict[str, str] = {}  # a derived rule -> the rule that it was derived from first
         self._nodes: dict[tuple[Any, ...], ir.Node] = {}
         self._lexemes: dict[tuple[int, int], tuple[ir.Node, ir.Node]] = {}  # (id, byte) -> (the lexeme, its derivative)
+        self._empty: dict[int, tuple[ir.Node, bool]] = {}  # id -> a lexeme, and whether it matches the empty text
         self._nullable: set[str] = set()
         self._grow_nullable(rules)
 
@@ -57,11 +65,14 @@ class _Derivation:
                 derived[self._name(name)], wanted = self._derive(self.rules[name], byte)
                 todo += wanted
         derived = self._without_dead(derived)
-        start = self._name(start)
-        self.rules = _reached({**self.rules, **derived}, start)
+        self.rules |= derived
+        self._grow_nullable(derived)
+        return self._name(start)
+
+    def drop_unreached(self, start: str) -> None:
+        """Drops the rules that the start rule does not refer to."""
+        self.rules = _reached(self.rules, start)
         self._nullable &= self.rules.keys()
-        self._grow_nullable({name: node for name, node in derived.items() if name in self.rules})
-        return start
 
     def refuse_guards(self) -> None:
         """Raises NamesUnknown where a rule that the prefix has entered holds a guard."""
@@ -233,12 +244,18 @@ class _Derivation:
             node, ready = todo.pop()
             if id(node) in known:
                 continue
+            remembered = self._empty.get(id(node))
+            if remembered is not None:
+                known[id(node)] = remembered[1]
+                continue
             children = _children(node)
             if children and not ready:
                 todo.append((node, True))
                 todo += [(child, False) for child in children]
                 continue
             known[id(node)] = self._matches_empty(node, [known[id(child)] for child in children])
+            if isinstance(node, ir.Lexeme):
+                self._empty[id(node)] = node, known[id(node)]
         return known[id(root)]
 
     def _matches_empty(self, node: ir.Node, children: list[bool]) -> bool:

@@ -143,16 +143,20 @@ class Terms:
     def derivative(self, term: int, byte: int) -> int:
         """The derivative by `byte`. The stack is explicit, because an expression may be nested deeply."""
         known = self._derivatives
+        found = known.get((term, byte))
+        if found is not None:
+            return found
         stack = [term]
         while stack:
             top = stack[-1]
-            missing = [h for h in self._heads(top) if (h, byte) not in known]
-            if (top, byte) in known or not missing:
-                if (top, byte) not in known:
-                    known[top, byte] = self._derive(top, byte)
+            if (top, byte) in known:
                 stack.pop()
-            else:
-                stack.extend(missing)
+                continue
+            missing = [h for h in self._heads(top) if (h, byte) not in known]
+            stack.extend(missing)
+            if not missing:
+                known[top, byte] = self._derive(top, byte)
+                stack.pop()
         return known[term, byte]
 
     def _heads(self, term: int) -> Sequence[int]:
