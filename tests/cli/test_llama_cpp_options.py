@@ -1,4 +1,4 @@
-"""Options of the engine, in `narrows serve` and `narrows generate`."""
+"""Options of the engine llama.cpp, in `narrows serve` and `narrows generate`."""
 
 from __future__ import annotations
 
