@@ -215,17 +215,18 @@ bool Lexicon::goes_round(TermId term, Work& work) {
 }
 
 bool Lexicon::goes_round_on_the_way(TermId term, Work& work) {
-  constexpr int kMostSteps = 64;
+  constexpr std::uint64_t kMostSteps = 64;
   if (!alive(term, work)) return false;
   std::vector<std::uint8_t> text;  // of a plain term
   std::size_t read = 0;
   TermId at = term;
-  for (int step = 0; step < kMostSteps; ++step) {
+  for (std::uint64_t step = 0; step < kMostSteps; ++step) {
     const Row& r = row(at, work);
     work.spend(8);
     if (std::ranges::find(r.next, at) != r.next.end()) return true;
     if (terms_[at].nullable) return false;
-    if (read == text.size() && terms_[at].plain) terms_.shortest(at, text, work);
+    if (read == text.size() && terms_[at].plain && terms_.shortest_length(at) <= kMostSteps)
+      terms_.shortest(at, text, work);
     if (read < text.size()) {
       at = r.next[text[read++]];
     } else {
