@@ -70,7 +70,7 @@ async def read_json_body(request: Request, limit: int, room: Room, client: str) 
             hint="Set the Content-Type header",
         )
     announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced[:20]) > READ_AWAY * limit:
+    if announced.isdecimal() and int(announced[:20]) > READ_AWAY * limit:
         raise _too_large(limit)
     body = bytearray()
     size = 0

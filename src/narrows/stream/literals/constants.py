@@ -27,6 +27,8 @@ def literal(word: str, max_depth: int, python: bool) -> str | None:
         return None
     base = {"0x": 16, "0o": 8, "0b": 2}.get(plain[:2].lower())
     if base is not None:
+        if not set(plain[2:].lower()) <= set("0123456789abcdef"[:base]):  # int() also takes a sign, or the prefix again
+            return None
         try:
             return sign + str(int(plain[2:], base))
         except ValueError:
