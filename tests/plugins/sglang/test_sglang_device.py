@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+import device_constraints
 import pytest
 
-from narrows import Constraint, Grammar, Vocabulary
+from narrows import Constraint
 from narrows.plugins.sglang.masking import rows
 
 torch = pytest.importorskip("torch", reason="make test-sglang installs torch")
@@ -22,18 +22,7 @@ WORDS = (SIZE + 31) // 32
 
 @pytest.fixture(scope="module")
 def constraints() -> list[Constraint | None]:
-    chance = np.random.default_rng(0)
-    letters = list(b'{}[]":,0123456789abcdefghijklmnopqrstuvwxyz -.')
-    tokens = [bytes([letter]) for letter in letters]
-    tokens += [bytes(chance.choice(letters, size=chance.integers(2, 5))) for _ in range(SIZE - len(tokens) - 1)]
-    vocabulary = Vocabulary([*tokens, b""], special={"<end>": END}, eos=[END])
-    grammars = [
-        Grammar.from_json_schema({"type": "array", "items": {"type": "integer"}, "minItems": 2}),
-        Grammar.from_regex("[a-z ]{5,20}[.]"),
-        Grammar.from_regex("-?[0-9]{1,3}"),
-        Grammar.choice(["yes", "no", "yes and no"]),
-    ]
-    return [*map(vocabulary.compile, grammars), None]
+    return device_constraints.constraints(SIZE)
 
 
 def filled(constraints: Sequence[Constraint | None], width: int) -> Any:
