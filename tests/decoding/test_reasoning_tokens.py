@@ -62,3 +62,13 @@ def test_a_token_of_both_counts_and_counts_once() -> None:
     assert counter.count(events) == 1
     counter.token(9, 10)
     assert counter.count([Content("d", (9, 10))]) == 0
+
+
+@pytest.mark.parametrize("at", [1, 2, 8])
+def test_one_character_of_reasoning_in_a_token_is_enough(at: int) -> None:
+    for begins in (True, False):
+        counter = ReasoningTokens()
+        counter.token(0, 9)
+        first, second = (Reasoning, Content) if begins else (Content, Reasoning)
+        events: list[Event] = [first("a" * at, (0, at)), second("b" * (9 - at), (at, 9))]
+        assert counter.count(events[:1]) + counter.count(events[1:]) == 1
