@@ -7,9 +7,9 @@ Each row of logits of the draft is sampled as if there were no draft. While the 
 counts too. So a draft changes no token, at any temperature: the sampler uses the same random numbers for a position,
 drafted or not (`sampling.py`).
 
-A wrong guess costs the computation of its tokens: on a CPU about half of a step each for one sequence alone, and nearly
-a whole one beside seven others. So `Drafter` guesses as many tokens as are likely enough to come true all together.
-How likely that is, each token tells, because it also shows whether a guess that was not made would have come true.
+A wrong guess costs the computation of its tokens (`draft_cost.py`). So `Drafter` guesses as many tokens as are likely
+enough to come true all together. How likely that is, each token tells, because it also shows whether a guess that was
+not made would have come true.
 
 Cost: some microseconds for each token, one for each of the prompt.
 """
@@ -248,16 +248,15 @@ class Drafter:
             before, self._own[place] = self._own.get(place, token), token
             self._choices.chose(constraint, place, token, varies=before != token)
 
-    def guess(self, matcher: Matcher | None, most: int, *, running: int = 1) -> list[int]:
+    def guess(self, matcher: Matcher | None, most: int, *, cost: float = 0.5) -> list[int]:
         """At most `most` tokens that may come next. With a matcher, only those that the grammar allows, as far as that
-        is known. `running`: sequences that generate in the same step, this one included."""
+        is known. `cost`: what a guessed token costs, as a part of a step (`DraftCost.of`)."""
         tokens: list[int] = []
         most = min(most, self._most)
-        worth = 1 - 0.5 / running**0.6  # what a token of a draft costs, as a part of a step
         if self._choices is not None and matcher is not None and most > 0:
-            tokens = self._choices.guess(matcher, min(most, _length(self._odds.by_place.value, worth)))
+            tokens = self._choices.guess(matcher, min(most, _length(self._odds.by_place.value, cost)))
         if not tokens and self._lookup is not None:
-            tokens = self._lookup.guess(most, worth, matcher)
+            tokens = self._lookup.guess(most, cost, matcher)
         return tokens
 
 

@@ -239,9 +239,9 @@ class Guide:
         settled = self._matcher is not None and self._taken is None and not self._offered and self.accepted is None
         return settled and self.state != "queued" and not self.run and not self.ended
 
-    def guess(self, drafter: Drafter, most: int, running: int) -> list[int]:
+    def guess(self, drafter: Drafter, most: int, cost: float) -> list[int]:
         """Tokens that may come next. Their masks become due. Only if `may_draft`."""
-        draft = drafter.guess(self._matcher, most, running=running)
+        draft = drafter.guess(self._matcher, most, cost=cost)
         if draft:
             self._draft, self._draft_masks = list(draft), []
             self.state = "due"

@@ -277,17 +277,17 @@ class Sequence:
         """Whether `guess` returns the very tokens that come next."""
         return bool(self._given)
 
-    def guess(self, most: int, running: int) -> list[int]:
-        """At most `most` tokens that may come next, to be computed with the last token. They are not added.
-        `running`: sequences that generate in the same step."""
+    def guess(self, most: int, cost: float = 0.5) -> list[int]:
+        """At most `most` tokens that may come next, to be computed with the last token. They are not added. `cost`:
+        what a guessed token costs, as a part of a step."""
         if self._given:
             return list(self._given)[:most]
         most = min(most, self._max_tokens - self.output_length - 1)
         if self._drafter is None or most < 1 or self.finished or not self.output_length or self._healing:
             return []
         if self.guide is None:
-            return self._drafter.guess(None, most, running=running)
-        return self.guide.guess(self._drafter, most, running) if self.guide.may_draft else []
+            return self._drafter.guess(None, most, cost=cost)
+        return self.guide.guess(self._drafter, most, cost) if self.guide.may_draft else []
 
     def _add_run(self, run: Run) -> None:
         self.jumped_tokens += len(run)

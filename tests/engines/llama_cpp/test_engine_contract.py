@@ -37,7 +37,7 @@ class PlannedDrafts:
         self.drafter = drafter
         self.draft: list[int] = []
 
-    def guess(self, matcher: Any, most: int, *, running: int) -> list[int]:
+    def guess(self, matcher: Any, most: int, *, cost: float) -> list[int]:
         return self.draft[:most]
 
     def __getattr__(self, name: str) -> Any:

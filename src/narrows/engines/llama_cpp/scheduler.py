@@ -26,6 +26,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from narrows.decoding.draft_cost import DraftCost
 from narrows.decoding.processors import Logits
 from narrows.engines.api import EngineStats
 from narrows.engines.llama_cpp.cache import CellCache, CellModel
@@ -77,6 +78,13 @@ class _Batch:
     streams: int = 0
     """Number of tokens of generating sequences if some sequence has begun its output, because its reader waits.
     Otherwise 0."""
+    drafted: int = 0
+    """Number of guessed tokens."""
+
+    @property
+    def one_each(self) -> bool:
+        """Whether each sequence has one token that is not guessed, and takes another after it."""
+        return len(self.tokens) - self.drafted == len(self.members) == len(self.rows)
 
 
 class Scheduler:
@@ -96,6 +104,7 @@ class Scheduler:
         self._cache = cache
         self._batch_tokens = batch_tokens
         self._pace = Pace(prefill_chunk)
+        self._draft_cost = DraftCost()
         self._changed = threading.Condition()
         self._arrived: list[Sequence] = []
         self._queue = QueueLimit(max_num_seqs=max_num_seqs, max_queue=max_queue)
@@ -246,13 +255,17 @@ class Scheduler:
         self._admit()
         self._take_runs()
         self._cache.tidy()
+        start = time.monotonic()
         batch = self._plan()
+        decoded = False
         if not batch.tokens:
             late = [r.sequence.guide for r in self._line.running if r.logits is not None]
             self._lanes.wait([g for g in late if g is not None], _LATE_POLL, one=True)
-        elif self._decode(batch):
+        elif decoded := self._decode(batch):
             self._advance(batch)
         self._advance_late()
+        if decoded and batch.one_each:
+            self._draft_cost.observe(len(batch.rows), batch.drafted, time.monotonic() - start)
         if not self._line.running and not self._line.waiting:
             self._cache.tidy(idle=True)
         return True
@@ -358,18 +371,19 @@ class Scheduler:
                 raise EngineError("a single sequence does not fit into the key-value cache")
             self._preempt(present[index])
         batch = _Batch()
+        cost = self._draft_cost.of(max(1, len(generating)))
         free = self._cache.total - self._cache.used
         spare = min(self._batch_tokens, free) - sum(bursts) - sum(counts)
         for each, count in zip(generating, bursts, strict=True):
             self._add(batch, each, count)
             if each.sequence.knows_next or len(generating) <= _MOST_DRAFTING:
-                spare -= self._add_draft(batch, each, spare, len(generating))
+                spare -= self._add_draft(batch, each, spare, cost)
         for each, count in zip(filling, counts, strict=True):
             if count:
                 each.fed_at = self._totals["steps"]
                 self._add(batch, each, count)
                 if each.sequence.knows_next:
-                    spare -= self._add_draft(batch, each, spare, len(generating))
+                    spare -= self._add_draft(batch, each, spare, cost)
         batch.streams = len(batch.tokens) - sum(counts) if streaming else 0
         return batch
 
@@ -389,11 +403,12 @@ class Scheduler:
         if last:
             batch.rows.append((running, len(batch.tokens) - 1, []))
 
-    def _add_draft(self, batch: _Batch, running: Running, most: int, generating: int) -> int:
-        """Put guessed tokens after the last token of a sequence. Returns their number."""
+    def _add_draft(self, batch: _Batch, running: Running, most: int, cost: float) -> int:
+        """Put guessed tokens after the last token of a sequence, where each costs that part of a step. Returns their
+        number."""
         if self._line.missing(running) or not self._model.shares_prefixes:
             return 0  # some tokens of its text come later, or what is computed cannot be taken back
-        draft = running.sequence.guess(most, generating)
+        draft = running.sequence.guess(most, cost)
         if not draft or not self._cache.extend(running.slot, draft):
             return 0
         start = len(running.sequence.tokens)
@@ -402,6 +417,7 @@ class Scheduler:
         batch.slots += [running.slot] * len(draft)
         batch.wanted += [True] * len(draft)
         batch.rows[-1] = (running, batch.rows[-1][1], draft)
+        batch.drafted += len(draft)
         return len(draft)
 
     def _decode(self, batch: _Batch) -> bool:
