@@ -149,16 +149,17 @@ test-transformers: $(TRANSFORMERS_VENV)/.transformers ## the tests of generate a
 	@$(TRANSFORMERS_PIP) install --quiet --no-build-isolation --config-settings build-dir=build/transformers --editable .
 	@$(TRANSFORMERS_VENV)/bin/python -m pytest tests/plugins/transformers tests/compat/xgrammar tests/compat/llguidance/test_llguidance_torch.py tests/compat/llguidance/test_llguidance_applications.py -W default $(PYTEST_ARGS)
 
-# llama-cpp-python from source, for this machine's CPU and without llama.cpp's reader of images: five minutes on two idle cores. What `make
+# llama-cpp-python from source, without llama.cpp's reader of images: five minutes on two idle cores. Not for this machine's own CPU: a virtual
+# machine may name instructions (AMX) that it cannot run. Without pip's cache, whose wheels do not depend on CMAKE_ARGS. What `make
 # test-llama-cpp-python LLAMA_CPP_ARGS=...` gives are options of CMake.
 LLAMA_CPP_PYTHON_PIP := $(LLAMA_CPP_PYTHON_VENV)/bin/python -m pip --disable-pip-version-check
-LLAMA_CPP_ARGS ?= -DLLAVA_BUILD=OFF
+LLAMA_CPP_ARGS ?= -DLLAVA_BUILD=OFF -DGGML_NATIVE=OFF
 
 $(LLAMA_CPP_PYTHON_VENV)/.llama-cpp-python:
 	@$(PYTHON) -m venv $(LLAMA_CPP_PYTHON_VENV)
 	@$(LLAMA_CPP_PYTHON_PIP) install --quiet --upgrade "pip>=25.1"
 	@echo "building llama-cpp-python into $(LLAMA_CPP_PYTHON_VENV) (some minutes)"
-	@CMAKE_ARGS="$(LLAMA_CPP_ARGS)" $(LLAMA_CPP_PYTHON_PIP) install --quiet --no-binary llama-cpp-python llama-cpp-python==0.3.36
+	@CMAKE_ARGS="$(LLAMA_CPP_ARGS)" $(LLAMA_CPP_PYTHON_PIP) install --quiet --no-cache-dir --no-binary llama-cpp-python llama-cpp-python==0.3.36
 	@touch $@
 
 $(LLAMA_CPP_PYTHON_VENV)/.tools: $(LLAMA_CPP_PYTHON_VENV)/.llama-cpp-python pyproject.toml
