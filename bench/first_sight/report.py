@@ -104,7 +104,10 @@ the same run are given, medians of few runs.
 - **A long prompt beside four streams** (`bench/long_prompt.py`, as a client sees it). Alone, a stream had a piece every
   50 ms. Beside a prompt of 3,018 tokens it was every 161 ms at the median, 3.8 times that at the 99th percentile, and
   once 944 ms; the streams, too, attend to more. The prompt took 140 s in four-token steps. Of a prompt of 1,515 tokens
-  the median was 118 ms and the longest gap 490 ms. That was its first step of 32 tokens, which has 8 now.
+  the median was 118 ms and the longest gap 490 ms. On another machine, and with a first step of 8 tokens in place of
+  32: 74 ms alone, 266 beside the 3,018 tokens, 4.0 times that at the 99th percentile, and once 1.7 s; the prompt took
+  244 s. In the engine's own log of such a minute, no step had more than 8 tokens, and none took more than 0.3 s but one
+  (0.5 s), while the machine did other work. So what makes the longest gap is not known.
 - **A valid tool call beside llama.cpp's own server**, xllamacpp 2026.10.11549 (`bench/llama_cpp_server.py`, 4 calls
   each way). With `tool_choice: "required"`, narrows wrote 8 valid calls of 8, in 2.0 s each. llama.cpp's server wrote
   none in 100 tokens, since its grammar lets text come before the call. For the same call as JSON, by
