@@ -390,7 +390,18 @@ bool Lexicon::alive(TermId term, Work& work) {
   if (const Life known = known_life(term); known != Life::unknown) return known == Life::alive;
   if (leaves_some(term, work)) return true;
   if (const TermId without = without_most(term, 0, work); without != kNone) return alive(without, work);
-  return !plainly_dead(term, work) && (known_life(term) == Life::alive || search(term, false, work));
+  for (auto text = found_.begin(); text != found_.end(); ++text) {
+    if (!accepts(term, *text, work)) continue;
+    std::rotate(found_.begin(), text, text + 1);
+    return true;
+  }
+  if (plainly_dead(term, work)) return false;
+  if (known_life(term) == Life::alive) return true;
+  if (!search(term, false, work)) return false;
+  constexpr std::size_t kMostFound = 8;
+  if (found_.size() == kMostFound) found_.pop_back();
+  found_.insert(found_.begin(), way_out(term, work));
+  return true;
 }
 
 // Whether the term accepts nothing even without the bounds of great counters. Without this check, a pattern that can no
@@ -403,7 +414,7 @@ bool Lexicon::plainly_dead(TermId term, Work& work) {
   return true;
 }
 
-// Whether the term itself accepts a text of its relaxed form, as it mostly does. Then the states on the way are alive.
+// Whether the term itself accepts a text of its relaxed form, as it mostly does.
 bool Lexicon::witnessed(TermId term, Work& work) {
   std::vector<std::uint8_t> text;
   for (TermId guide = terms_.relax(term); !terms_[guide].nullable;) {
@@ -412,6 +423,11 @@ bool Lexicon::witnessed(TermId term, Work& work) {
     text.push_back(byte);
     guide = raw_row(guide, work).next[byte];
   }
+  return accepts(term, text, work);
+}
+
+// Whether the term accepts the text, or a state on the way is known to be alive. Then the states before it are alive.
+bool Lexicon::accepts(TermId term, std::span<const std::uint8_t> text, Work& work) {
   std::vector<TermId> path;
   TermId at = term;
   while (path.size() < text.size() && known_life(at) == Life::unknown) {
@@ -422,6 +438,24 @@ bool Lexicon::witnessed(TermId term, Work& work) {
   if (known_life(at) != Life::alive) return false;
   for (; !path.empty(); path.pop_back()) mark_alive(path.back(), text[path.size() - 1]);
   return true;
+}
+
+// The bytes that lead from a state that is alive to an accepting one; none where they are many, or not known.
+std::vector<std::uint8_t> Lexicon::way_out(TermId term, Work& work) {
+  constexpr std::size_t kMostBytes = 128;
+  std::vector<std::uint8_t> text;
+  for (TermId at = term; !terms_[at].nullable;) {
+    if (text.size() == kMostBytes) return {};
+    if (terms_[at].plain) {
+      if (terms_.shortest_length(at) > kMostBytes || !terms_.shortest(at, text, work)) return {};
+      break;
+    }
+    if (at >= life_.size() || life_[at] != Life::alive) return {};
+    text.push_back(towards_[at]);
+    ByteSet same = ByteSet::all();
+    at = terms_.derivative(at, text.back(), same, work);
+  }
+  return text;
 }
 
 // States that were met on the way to an accepting one, the most promising next: by the length that its texts have at

@@ -131,6 +131,8 @@ class Lexicon {
   void mark_dead(TermId term);
   void mark_alive(TermId term, std::uint8_t towards);
   bool witnessed(TermId term, Work& work);
+  bool accepts(TermId term, std::span<const std::uint8_t> text, Work& work);
+  std::vector<std::uint8_t> way_out(TermId term, Work& work);
   bool plainly_dead(TermId term, Work& work);
   bool search(TermId term, bool is_relaxed, Work& work);
   // automata/inside.cpp
@@ -190,12 +192,13 @@ class Lexicon {
   Terms terms_;
   std::vector<std::uint32_t> row_of_;  // by term, kNone where there is none yet
   std::vector<std::unique_ptr<Row>> rows_;
-  std::vector<Life> life_;                // by term
-  std::vector<std::uint8_t> towards_;     // by term that is alive: the byte that leads on to the end
-  std::vector<std::uint8_t> goes_round_;  // by term: 0 unknown, 1 no, 2 yes
-  std::vector<TermId> clamped_;           // by term, kNone where not asked for yet
-  std::vector<TermId> clamped_inside_;    // the same
-  StepMap unbounded_of_;                  // by term
+  std::vector<Life> life_;                        // by term
+  std::vector<std::uint8_t> towards_;             // by term that is alive: the byte that leads on to the end
+  std::vector<std::vector<std::uint8_t>> found_;  // texts that searches found, the last that helped first
+  std::vector<std::uint8_t> goes_round_;          // by term: 0 unknown, 1 no, 2 yes
+  std::vector<TermId> clamped_;                   // by term, kNone where not asked for yet
+  std::vector<TermId> clamped_inside_;            // the same
+  StepMap unbounded_of_;                          // by term
   std::vector<Unbounded> unbounded_;
   StepMap list_of_;  // by term: the list that it is a state of
   std::vector<std::unique_ptr<States>> lists_;
