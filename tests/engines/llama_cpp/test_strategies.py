@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import narrows
 from narrows.decoding.sampling import Sampler
 from narrows.decoding.strategies import StrategyMemory
 from narrows.engines.api import SamplingParams, Strategies
+from narrows.engines.llama_cpp import scheduler
 from narrows.errors import InputError
 
 VOCABULARY = narrows.Vocabulary(list(TOKENS), special={"<end>": EOS}, eos=[EOS])
@@ -235,6 +237,27 @@ def test_drafts_change_no_token(draft, jump, budget):
             assert [o.token_ids for o in outputs[0]] == [o.token_ids for o in outputs[1]]
             assert [o.text for o in outputs[0]] == [o.text for o in outputs[1]]
         assert rig.scheduler._totals["accepted_draft_tokens"] > 20
+
+
+@pytest.mark.parametrize(("each", "least", "most"), [(1.0, 0.8, 1.0), (0.0, 0.05, 0.2)])
+def test_what_a_guess_costs_is_learned_from_the_steps(each, least, most, monkeypatch):
+    """Of a model whose step takes a second for each token, and of one whose steps all take a second. The clock is ours."""
+    now = [0.0]
+    monkeypatch.setattr(scheduler, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with Rig(memory=StrategyMemory(encode), end_chance=0.0) as rig:
+        decode = rig.model.decode
+
+        def slow(tokens, *more):
+            now[0] += 1 + each * (len(tokens) - 1)
+            return decode(tokens, *more)
+
+        monkeypatch.setattr(rig.model, "decode", slow)
+        strategies = Strategies(jump_forward="never")
+        for seed in range(3):
+            options = {"seed": seed, "max_tokens": 60, "temperature": 1.5, "strategies": strategies}
+            collect(rig.generate([1], constraint=CONSTRAINTS["(abab|xyz )+"], **options))
+    assert rig.scheduler._totals["draft_tokens"] > 20
+    assert least <= rig.scheduler._draft_cost.of(1) <= most
 
 
 @pytest.mark.parametrize("pattern", [None, "(ab|x)+!?", "STOP(x|yz){1,40}\\."])
