@@ -6,8 +6,8 @@ line is fitted through the times of the last steps: the time without guesses, an
 is that part of a sequence's own share of a step. If a guess comes true at least as often as that, it wins time.
 
 The line is a least-squares fit that forgets (a weighted linear regression). Until the steps have told enough, the cost
-is mostly the assumed one; where nothing is guessed for some hundred steps, it is the assumed one again, so that one bad
-minute does not end all guesses. Cost: a microsecond a step.
+is mostly the assumed one. Where nothing is guessed for a thousand steps, it is nearly the assumed one again, so that
+one bad minute does not end all guesses. Cost: some microseconds a step.
 """
 
 from __future__ import annotations
