@@ -399,8 +399,10 @@ bool Lexicon::alive(TermId term, Work& work) {
   if (known_life(term) == Life::alive) return true;
   if (!search(term, false, work)) return false;
   constexpr std::size_t kMostFound = 8;
-  if (found_.size() == kMostFound) found_.pop_back();
-  found_.insert(found_.begin(), way_out(term, work));
+  if (std::vector<std::uint8_t> text = way_out(term, work); !text.empty()) {
+    if (found_.size() == kMostFound) found_.pop_back();
+    found_.insert(found_.begin(), std::move(text));
+  }
   return true;
 }
 
