@@ -171,7 +171,22 @@ class TestCommand:
 
     def test_a_keyword_that_is_enforced_as_less(self, schema: str) -> None:
         shown = check(schema, "--instance", '{"name": "Ada", "ids": [], "mail": "\\"a b\\"@x.org"}').stdout
-        assert "enforced as less than the schema allows: no quoted" in shown
+        assert "the schema may allow the value; this keyword is enforced as less: no quoted" in " ".join(shown.split())
+
+    def test_keys_in_any_order(self, schema: str) -> None:
+        """The value whose only fault was its spelling is allowed, and `required` holds in any order."""
+        turned = '{"ids": [], "name": "Ada"}'
+        assert check(schema, "--instance", turned).exit_code == 1
+        assert check(schema, "--instance", turned, "--key-order", "declared").exit_code == 1
+        assert check(schema, "--instance", turned, "--key-order", "any").exit_code == 0
+        assert check(schema, "--instance", '{"ids": []}', "--key-order", "any").exit_code == 1
+
+    def test_an_order_of_keys_is_for_schemas(self, tmp_path: Path) -> None:
+        path = tmp_path / "pattern.txt"
+        path.write_text("a+")
+        result = check(str(path), "--regex", "--key-order", "any")
+        assert result.exit_code == 2
+        assert "--key-order" in result.stderr
 
     def test_instances_are_for_schemas(self, tmp_path: Path) -> None:
         path = tmp_path / "pattern.txt"

@@ -16,6 +16,7 @@ from narrows.cli.inputs import (
     UNIT,
     Additional,
     Dialect,
+    KeyOrder,
     Unit,
     called,
     check_stdin,
@@ -89,6 +90,12 @@ def check(
             "in the standard, or closed to the declared keys, as in `serve` and `generate`."
         ),
     ] = Additional.STANDARD,
+    key_order: Annotated[
+        KeyOrder | None,
+        typer.Option(
+            help="The order in which the keys of an object may come: as the schema declares them (if not given), or any."
+        ),
+    ] = None,
     vocab: Annotated[
         str | None,
         typer.Option(
@@ -116,6 +123,7 @@ def check(
       narrows check schema.json --instance answer.json
       narrows check schema.json --vocab tokenizer.json --json
       narrows check schema.json --additional declared
+      narrows check schema.json --key-order any
       echo '[a-z]+@[a-z]+' | narrows check - --regex
       narrows check names.lark --language lark --text 'Ada Lovelace'
       narrows check article.txt --language substring --unit words
@@ -127,6 +135,8 @@ def check(
         is_schema = front is JSON_SCHEMA
         if instance and not is_schema:
             raise typer.BadParameter("it goes with a JSON Schema; --text reads any text", param_hint="--instance")
+        if key_order is not None and not is_schema:
+            raise typer.BadParameter("it goes with a JSON Schema", param_hint="--key-order")
         check_stdin(file, *(instance or ()), *(text or ()))
         content = read_text(file, "FILE")
         if is_schema and not content.strip():
@@ -142,6 +152,7 @@ def check(
 
         options = {"dialect": dialect.value, "on_unsupported": "ignore", "additional": additional.value}
         options |= {"unit": unit.value} if unit is not None else {}
+        options |= {"key_order": key_order.value} if key_order is not None else {}
         source = front.from_text(content.removesuffix("\n") if front.one_line else content)
         started = time.perf_counter()
         checked = Grammar.from_language(front.name, source, limits=limits, **front.of_those(options))

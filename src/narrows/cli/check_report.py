@@ -136,7 +136,8 @@ def show_text(text: Text, report: Mapping[str, Mapping[str, str]], schema: str) 
                 print_beside(label if number == 0 else "", f"{lead}{pointer or '/'}", at=12)
                 entry = report.get(pointer)
                 if entry is not None and entry["status"] == "under":
-                    print_beside("", f"enforced as less than the schema allows: {entry['reason']}", at=14, dim=True)
+                    note = f"the schema may allow the value; this keyword is enforced as less: {entry['reason']}"
+                    print_beside("", note, at=14, dim=True)
         _show_place(refusal, refusal.expected, schema)
 
 

@@ -45,6 +45,13 @@ class Additional(str, Enum):
     DECLARED = "declared"
 
 
+class KeyOrder(str, Enum):
+    """The order in which the keys of a schema's objects may come."""
+
+    DECLARED = "declared"
+    ANY = "any"
+
+
 class Dialect(str, Enum):
     """Of a regular expression."""
 
