@@ -93,7 +93,8 @@ def check(
     key_order: Annotated[
         KeyOrder | None,
         typer.Option(
-            help="The order in which the keys of an object may come: as the schema declares them (if not given), or any."
+            help="The order in which the keys of an object may come: as the schema declares them (if not given), or "
+            "any."
         ),
     ] = None,
     vocab: Annotated[
