@@ -83,10 +83,10 @@ LOSSES = """\
   median, and behind in what is new: the tokens that end one part of a grammar and go on in the next are walked one by
   one, for each place anew. Walks that stop at bytes that cannot follow, and tables of steps, took that to about a
   third of what it was.
-- **Masks over a millisecond.** Some in a thousand, mostly in strings with a pattern. A pattern that counts (words,
-  digits) beside a length has a state for each pair of counts, so states are made by the hundred: up to tens of
-  milliseconds for one mask. Bounds that no token comes near are left out, which helps all but such patterns. An
-  internationalised e-mail address takes up to 15 ms, as nearly every token may be a part of it, and in several ways.
+- **Masks over a millisecond.** Less than one in a thousand, mostly in strings with a pattern. A pattern beside a
+  greatest length has a state for each pair of counts. Bounds that no token comes near are left out, but near the
+  greatest length there are some milliseconds for a mask. An internationalised e-mail address takes up to 15 ms, as
+  nearly every token may be a part of it, and in several ways.
 - **Languages.** In SQL a name may be many keywords, and all readings count. llguidance's lexer takes the longest
   match, and so has one reading.
 """

@@ -94,6 +94,42 @@ Lexicon::Unbounded Lexicon::unbounded(TermId term, Work& work) {
   return {};
 }
 
+// A plain term without the greatest numbers of the counters that it begins with. Within as many bytes as the shortest
+// texts of that many items have, the two do not differ.
+Lexicon::Unbounded Lexicon::uncounted(TermId term, Work& work) {
+  if (const std::uint32_t known = unbounded_of_.find(term, 1); known != kNone) return unbounded_[known];
+  Unbounded found{kNone, kOutOfReach};
+  if (terms_[term].plain)
+    if (const TermId wider = uncount(term, 0, found.room, work); wider != term) found.wider = wider;
+  unbounded_of_.insert(term, 1, static_cast<std::uint32_t>(unbounded_.size()));
+  unbounded_.push_back(found);
+  return found;
+}
+
+// The first counter on each way into the term; the term itself where there is none. Reduces the room.
+TermId Lexicon::uncount(TermId term, std::uint32_t depth, std::uint64_t& room, Work& work) {
+  constexpr std::uint32_t kMostDepth = 8;
+  constexpr std::uint64_t kLeastRoom = 8;  // most tokens have less
+  work.spend(4);
+  const Term t = terms_[term];
+  if (depth == kMostDepth) return term;
+  if (t.op == Op::repeat) {
+    if (t.c == kNoMax || t.c == t.b || terms_[t.a].nullable || !has_few_states(t.a, work)) return term;
+    const std::uint64_t bytes = t.c * terms_.shortest_length(t.a);
+    if (bytes < kLeastRoom) return term;
+    room = std::min(room, bytes);
+    return terms_.repeat(t.a, t.b, kNoMax);
+  }
+  if (t.op == Op::alt) {
+    std::vector<TermId> parts(terms_.parts(term).begin(), terms_.parts(term).end());
+    for (TermId& part : parts) part = uncount(part, depth + 1, room, work);
+    return terms_.alt(parts);
+  }
+  if (t.op != Op::cat) return term;
+  if (const TermId head = uncount(t.a, depth + 1, room, work); head != t.a) return terms_.cat(head, t.b);
+  return terms_.cat(t.a, uncount(t.b, depth + 1, room, work));
+}
+
 // Whether it is plain to see that a plain term has few states. Counted for every term, once: its parts are older.
 bool Lexicon::has_few_states(TermId term, Work& work) {
   constexpr std::uint64_t kMost = 2'000;
@@ -146,19 +182,28 @@ Lexicon::Bound Lexicon::bound_of(TermId term) {
   return found;
 }
 
+// The list of the states of `first`, to which a state is added where it is none of them.
+std::uint32_t Lexicon::list_with(TermId state, TermId first, Work& work) {
+  if (const std::uint32_t known = list_of_.find(state, 0); known != kNone) return known;
+  auto made = states_of(first, work);  // may reach a limit, or come here for another: only then it has its number
+  if (std::ranges::find(made->states, state) == made->states.end()) made->states.push_back(state);
+  const auto at = static_cast<std::uint32_t>(lists_.size());
+  for (TermId one : made->states)
+    if (list_of_.find(one, 0) == kNone) list_of_.insert(one, 0, at);
+  list_bytes_ += sizeof(States) + kHeapBlock + held(made->states);
+  lists_.push_back(std::move(made));
+  return at;
+}
+
+// Whether a term is one of the states of `first`, as far as these are few.
+bool Lexicon::is_state(TermId term, TermId first, Work& work) {
+  const States& list = *lists_[list_with(first, first, work)];
+  return list.ends != 0 && std::ranges::find(list.states, term) != list.states.end();
+}
+
 // Whether a term accepts all of a plain text. It is one of the states of `first`, whose states are looked at once.
 bool Lexicon::holds_only(TermId text, TermId first, TermId from, Work& work) {
-  std::uint32_t at = list_of_.find(from, 0);
-  if (at == kNone) {
-    auto made = states_of(first, work);  // may reach a limit, or come here for another: only then it has its number
-    if (std::ranges::find(made->states, from) == made->states.end()) made->states.push_back(from);
-    at = static_cast<std::uint32_t>(lists_.size());
-    for (TermId state : made->states)
-      if (list_of_.find(state, 0) == kNone) list_of_.insert(state, 0, at);
-    list_bytes_ += sizeof(States) + kHeapBlock + held(made->states);
-    lists_.push_back(std::move(made));
-  }
-  States& list = *lists_[at];
+  States& list = *lists_[list_with(from, first, work)];
   const auto found = std::ranges::find(list.states, from);
   if (list.ends == 0) return false;  // too many states, or none that ends
   const auto before = list.after_of.bytes() + held(list.after);

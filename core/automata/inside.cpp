@@ -18,6 +18,7 @@ constexpr int kTextGroups = 32;  // of 64 groups of bytes
 constexpr std::size_t kMostTexts = 4;
 constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk takes as long, if it stays in the coarse trie
 constexpr std::size_t kMostOpen = 64;          // records that wait for others
+constexpr std::uint32_t kFewChildren = 6;      // a row takes as long as so many steps
 }  // namespace
 
 // A term whose record is being made.
@@ -46,18 +47,9 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
     return keep(id, std::move(made));
   }
   if (counted(id, *made, work)) return keep(id, std::move(made));
-  TermId wider = terms_.wider(id);
-  const bool passing = wider != kNone && is_passing(id, work);
-  while (wider != kNone && !passing && !terms_[wider].plain) wider = terms_.wider(wider);
-  Likeness like;
-  if (const TermId within = wider == kNone ? without_most(id, 0, work) : kNone; within != kNone) {
-    like = {.wider = within, .unlike = ~Groups{0}};
-  } else if (wider == kNone) {
-    like = likeness(id, work);
-  } else {
-    like = {.wider = wider, .unlike = parting(id, wider, work), .until = true};
-  }
-  wider = like.wider;
+  bool passing = false;
+  const Likeness like = known_beside(id, passing, work);
+  TermId wider = like.wider;
   // Two terms of one language may each be like the other, and then one of them is walked.
   if (wider != kNone && (open_.size() > kMostOpen || is_open(clamp_inside(wider, work)))) wider = kNone;
   const bool is_beside = wider != kNone && (inside(wider, work).dense != kNone || passing);
@@ -72,6 +64,20 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
       texts_.push_back(id);
   }
   return keep(id, std::move(made));
+}
+
+// The term whose record the one of this term can be made beside; kNone where there is none.
+Lexicon::Likeness Lexicon::known_beside(TermId id, bool& passing, Work& work) {
+  if (const Likeness like = until_closed(id, work); like.wider != kNone) return like;
+  TermId wider = terms_.wider(id);
+  passing = wider != kNone && is_passing(id, work);
+  while (wider != kNone && !passing && !terms_[wider].plain) wider = terms_.wider(wider);
+  if (wider != kNone) return {.wider = wider, .unlike = parting(id, wider, work), .until = true};
+  if (const TermId within = without_most(id, 0, work); within != kNone)
+    return {.wider = within, .unlike = ~Groups{0}, .until = false};
+  if (const TermId more = uncounted(id, work).wider; more != kNone && is_text(row(id, work)))
+    return {.wider = more, .unlike = ~Groups{0}, .until = false};
+  return likeness(id, work);
 }
 
 bool Lexicon::is_open(TermId id) const { return std::ranges::find(open_, id) != open_.end(); }
@@ -423,11 +429,15 @@ void Lexicon::walk_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to,
 
 // No token below the node tells the two apart. Of an intersection: none is so long that a bound on it matters. Of a
 // counter: none is long enough to use it up, and either it has no lower bound to meet or none has a byte that leaves
-// it.
+// it. Of several counters: none is long enough to use one up, and their lower bounds are the same.
 bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& work) {
   if (!terms_[term].plain) return without_most(term, trie_->height(node), work) == wider;
   const Terms::Count count = terms_.count_apart(term, wider);
-  if (!count.found || trie_->height(node) > count.room) return false;
+  if (!count.found) {
+    const Unbounded without = uncounted(term, work);
+    return without.wider == wider && trie_->height(node) <= without.room;
+  }
+  if (trie_->height(node) > count.room) return false;
   return count.same_min || (trie_->groups_below(node) & row(count.rest, work).first_groups) == 0;
 }
 
@@ -454,19 +464,21 @@ bool Lexicon::walk_beside(TermId start, const Likeness& like, std::uint32_t most
   struct Open {
     std::uint32_t end;
     TermId term;
-    const Row* row;  // none of a passing term
+    const Row* row;  // none of a passing term, and where few bytes go on
     ByteSet apart;
     const Row* wider_row;
     bool is_beyond;  // nothing is known of how they differ
   };
   std::vector<std::uint32_t> candidates;
   std::vector<Open> path;
-  const auto enter = [&](std::uint32_t end, TermId term, TermId wide, bool is_beyond) {
+  const auto enter = [&](std::uint32_t node, std::uint32_t end, TermId term, TermId wide, bool is_beyond) {
     const bool passes = is_passing(term, work);
-    path.push_back({end, term, passes ? nullptr : &row(term, work), passes ? apart(term, wide, work) : ByteSet::all(),
-                    &row(wide, work), is_beyond});
+    std::uint32_t children = 0;
+    for (std::uint32_t child = node + 1; child < end && children < kFewChildren; child = trie.end(child)) ++children;
+    path.push_back({end, term, passes || children < kFewChildren ? nullptr : &row(term, work),
+                    passes ? apart(term, wide, work) : ByteSet::all(), &row(wide, work), is_beyond});
   };
-  enter(trie.size(), start, wider, false);
+  enter(0, trie.size(), start, wider, false);
   auto crossing = known_crossings.begin();
   const auto pass_crossings = [&](std::uint32_t until, bool kept) {
     for (; crossing != known_crossings.end() && *crossing < until; ++crossing)
@@ -487,7 +499,9 @@ bool Lexicon::walk_beside(TermId start, const Likeness& like, std::uint32_t most
       continue;
     }
     const Open& at = path.back();
-    const TermId next = !at.apart.has(byte) ? wide : at.row != nullptr ? at.row->next[byte] : step(at.term, byte, work);
+    const TermId next = !at.apart.has(byte) ? wide
+                        : at.row != nullptr ? at.row->next[byte]
+                                            : step_once(at.term, byte, work);
     if (next == kNever) {
       take_away(trie.tokens_below(node));
       pass_crossings(end, false);
@@ -508,7 +522,7 @@ bool Lexicon::walk_beside(TermId start, const Likeness& like, std::uint32_t most
     pass_crossings(node + 1, false);
     if (end > node + 1) {
       if (terms_[next].nullable) candidates.push_back(node);
-      enter(end, next, wide, is_beyond);
+      enter(node, end, next, wide, is_beyond);
     }
     ++node;
   }

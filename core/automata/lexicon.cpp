@@ -320,9 +320,13 @@ Groups Lexicon::closing(TermId kept, TermId rest, Work& work) {
 }
 
 TermId Lexicon::step(TermId term, std::uint8_t byte, Work& work) {
-  if (has_row(term)) return row(term, work).next[byte];
   if (!terms_[term].plain && !is_passing(term, work)) return row(term, work).next[byte];
   // A counter passes through each of its states once: a whole row for each would be wasted.
+  return step_once(term, byte, work);
+}
+
+TermId Lexicon::step_once(TermId term, std::uint8_t byte, Work& work) {
+  if (has_row(term)) return row(term, work).next[byte];
   const TermId next = derivative(term, byte, work);
   return alive(next, work) ? next : kNever;
 }

@@ -42,6 +42,8 @@ class Lexicon {
 
   // The state after `byte`; kNever if nothing can follow.
   TermId step(TermId term, std::uint8_t byte, Work& work);
+  // The same without making a row, which is less work for a state that is seen once.
+  TermId step_once(TermId term, std::uint8_t byte, Work& work);
   // Bytes that may come next.
   const ByteSet& first(TermId term, Work& work);
   // A term that has the same tokens: bounds of counters that no token can reach make no difference. Cached by term.
@@ -111,7 +113,11 @@ class Lexicon {
   TermId without_most(TermId term, std::uint64_t room, Work& work);
   Unbounded unbounded(TermId term, Work& work);
   Bound bound_of(TermId term);
+  Unbounded uncounted(TermId term, Work& work);
+  TermId uncount(TermId term, std::uint32_t depth, std::uint64_t& room, Work& work);
   bool has_few_states(TermId term, Work& work);
+  std::uint32_t list_with(TermId state, TermId first, Work& work);
+  bool is_state(TermId term, TermId first, Work& work);
   bool holds_only(TermId text, TermId first, TermId from, Work& work);
   std::unique_ptr<States> states_of(TermId first, Work& work);
   std::uint64_t after(TermId term, std::uint32_t state, States& list, Work& work);
@@ -153,6 +159,7 @@ class Lexicon {
   };
   const Inside& keep(TermId id, std::unique_ptr<Inside> made);
   class Opened;
+  Likeness known_beside(TermId id, bool& passing, Work& work);
   bool is_open(TermId id) const;
   static bool is_text(const Row& item);
   const Lane& lane(TermId item, TermId rest, const Inside& uncounted, Work& work);
@@ -180,6 +187,9 @@ class Lexicon {
   bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);
   std::uint32_t keep_dense();
   // automata/likeness.cpp
+  Likeness until_closed(TermId term, Work& work);
+  TermId without_least(TermId term);
+  Likeness plain_until_closed(TermId term, bool counted, Work& work);
   const Likeness& likeness(TermId term, Work& work);
   struct Pairs;
   bool find_pairs(TermId term, TermId text, Pairs& pairs, Work& work);
@@ -198,7 +208,7 @@ class Lexicon {
   std::vector<std::uint8_t> goes_round_;          // by term: 0 unknown, 1 no, 2 yes
   std::vector<TermId> clamped_;                   // by term, kNone where not asked for yet
   std::vector<TermId> clamped_inside_;            // the same
-  StepMap unbounded_of_;                          // by term
+  StepMap unbounded_of_;  // by term, and 0 for an intersection's greatest numbers or 1 for its own counters
   std::vector<Unbounded> unbounded_;
   StepMap list_of_;  // by term: the list that it is a state of
   std::vector<std::unique_ptr<States>> lists_;

@@ -1,10 +1,13 @@
 // Terms that are like a known text: a pattern that may be found anywhere goes on after any character, as a string does.
 //
-// The two automata are compared once, state by state. Then the trie is walked only below nodes with a byte that tells
-// them apart (Lexicon::walk_beside).
+// Mostly the term says so itself. Otherwise the two automata are compared once, state by state. Then the trie is walked
+// only below nodes with a byte that tells them apart (Lexicon::walk_beside).
 //
-// Cost: the rows of both, for at most 1,024 pairs of states, once for each term and known text (at most four texts).
+// Cost: at most 64 beginnings of the term, and whether the text holds all of it: some units for each part of the term
+// and state of the text, once. Or the rows of both, for at most 1,024 pairs of states, once for each term and known
+// text (at most four texts).
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "automata/lexicon.hpp"
@@ -12,7 +15,72 @@
 namespace narrows {
 namespace {
 constexpr std::uint32_t kUnlike = 1;  // the likeness of a term that was compared in vain
+constexpr int kMostUnlike = 24;       // groups of bytes
 }  // namespace
+
+// A term that goes on as a known text does, until that is closed: one of its alternatives begins with any characters of
+// the text, without an end. So a pattern that may be found anywhere needs no comparison, however many states it has.
+//
+// Beside it a least number of characters may be asked for: until the text is closed, as many as are wanted may come.
+Lexicon::Likeness Lexicon::until_closed(TermId term, Work& work) {
+  if (texts_.empty()) return {};
+  if (terms_[term].plain) return plain_until_closed(term, false, work);
+  const auto [both, rest] = intersection(term);
+  if (both == kNever || terms_.parts(both).size() != 2) return {};
+  const std::array<TermId, 2> parts{terms_.parts(both)[0], terms_.parts(both)[1]};
+  for (std::size_t k = 0; k < 2; ++k) {
+    const TermId any = without_least(parts[k]);
+    if (any == kNone || !terms_[parts[1 - k]].plain) continue;
+    const TermId other = terms_.cat(any, rest), pattern = terms_.cat(parts[1 - k], rest);
+    if (pattern == other || !holds_only(parts[1 - k], any, any, work)) continue;
+    if (const Likeness like = plain_until_closed(pattern, true, work); like.wider == other) return like;
+  }
+  return {};
+}
+
+// A counter without its least number, perhaps after the rest of an item; kNone where the term is something else.
+TermId Lexicon::without_least(TermId term) {
+  constexpr std::size_t kMostHeads = 4;
+  std::vector<TermId> heads;
+  TermId at = term;
+  const auto counts = [&](TermId id) {
+    const Term& t = terms_[id];
+    return t.op == Op::repeat && t.b > 0 && t.c == kNoMax && t.plain;
+  };
+  for (; terms_[at].op == Op::cat && !counts(terms_[at].a) && heads.size() < kMostHeads; at = terms_[at].b)
+    heads.push_back(terms_[at].a);
+  const bool is_last = terms_[at].op != Op::cat;
+  const TermId counter = is_last ? at : terms_[at].a;
+  if (!counts(counter)) return kNone;
+  TermId made = terms_.repeat(terms_[counter].a, 0, kNoMax);
+  if (!is_last) made = terms_.cat(made, terms_[at].b);
+  for (; !heads.empty(); heads.pop_back()) made = terms_.cat(heads.back(), made);
+  return made;
+}
+
+// `counted`: only beside a text whose characters can be counted, since none begins another, or begins as what closes it.
+Lexicon::Likeness Lexicon::plain_until_closed(TermId term, bool counted, Work& work) {
+  const auto can_be_counted = [&](TermId character, TermId close) {
+    if (!(terms_.first(character, work) & terms_.first(close, work)).empty()) return false;
+    const States& list = *lists_[list_with(character, character, work)];
+    for (std::size_t i = 0; i < list.states.size() && list.ends != 0; ++i)
+      if (((list.ends >> i) & 1) != 0 && list.states[i] != kEmpty) return false;
+    return list.ends != 0;
+  };
+  const std::vector<TermId> beginnings = terms_.beginnings(term);
+  work.spend(4 * beginnings.size());
+  for (const TermId text : std::vector<TermId>(texts_)) {
+    const auto [characters, close] = std::pair{terms_[text].a, terms_[text].b};
+    if (terms_[characters].b != 0 || terms_[characters].c != kNoMax || terms_[close].nullable) continue;
+    if (counted && !can_be_counted(terms_[characters].a, close)) continue;
+    for (const TermId begun : beginnings) {
+      const TermId other = terms_.cat(begun, close);
+      if (other == term || !is_state(other, text, work) || !holds_only(term, text, other, work)) continue;
+      return {.wider = other, .unlike = groups_of(terms_.first(close, work)), .until = true};
+    }
+  }
+  return {};
+}
 
 // What is found for two terms holds for all states that both come to.
 const Lexicon::Likeness& Lexicon::likeness(TermId term, Work& work) {
@@ -36,13 +104,16 @@ struct Lexicon::Pairs {
   };
   std::vector<std::pair<TermId, TermId>> all;
   std::vector<ByteSet> unlike;  // by pair: the bytes by which only the other one goes on
+  std::vector<bool> in_words;   // by pair: whether letters and digits alone lead to it
   std::vector<Edge> edges;
 };
 
-// False where the text does not accept all that the term does, or where they come to too many states.
+// False where the text does not accept all that the term does, where they come to too many states, or where it is soon
+// plain that they are not much alike.
 bool Lexicon::find_pairs(TermId term, TermId text, Pairs& pairs, Work& work) {
   constexpr std::size_t kMostPairs = 1024;
   pairs.all = {{term, text}};
+  pairs.in_words = {true};
   StepMap seen;
   seen.insert(term, text, 0);
   for (std::uint32_t i = 0; i < pairs.all.size(); ++i) {
@@ -76,12 +147,17 @@ bool Lexicon::find_pairs(TermId term, TermId text, Pairs& pairs, Work& work) {
           }
           seen.insert(next.first, next.second, to);
           pairs.all.push_back(next);
+          pairs.in_words.push_back(false);
         }
         for (edge = first_edge; edge < pairs.edges.size() && pairs.edges[edge].to != to;) ++edge;
         if (edge == pairs.edges.size()) pairs.edges.push_back({i, to, {}});
       }
       pairs.edges[edge].bytes.add(byte);
+      if (pairs.in_words[i] && (group_of(byte) & kWordGroups) != 0) pairs.in_words[pairs.edges[edge].to] = true;
     }
+    // Then all the pairs before it will be put aside (compare), and the two differ too much.
+    const Groups unlike = groups_of(pairs.unlike[i]);
+    if (pairs.in_words[i] && (unlike & kWordGroups) != 0 && std::popcount(unlike) > kMostUnlike) return false;
     work.spend(32 + pairs.edges.size() - first_edge);
   }
   return true;
@@ -94,7 +170,6 @@ bool Lexicon::find_pairs(TermId term, TermId text, Pairs& pairs, Work& work) {
 // the pairs that a letter tells apart are put aside, and the bytes that lead to them tell apart instead: where a slash
 // is left out, the backslash before `u002f`, and not the `f`.
 bool Lexicon::compare(TermId term, TermId text, Work& work) {
-  constexpr int kMostUnlike = 24;  // groups of bytes
   Pairs pairs;
   if (!find_pairs(term, text, pairs, work)) return false;
   const std::size_t count = pairs.all.size();

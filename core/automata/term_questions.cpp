@@ -5,6 +5,20 @@
 
 namespace narrows {
 
+std::vector<TermId> Terms::beginnings(TermId id) const {
+  constexpr std::size_t kMost = 64;
+  std::vector<TermId> found{id};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Term& t = terms_[found[i]];
+    const auto more = t.op == Op::alt   ? children(t)
+                      : t.op == Op::cat ? std::span<const TermId>(&t.a, 1)
+                                        : std::span<const TermId>();
+    if (found.size() + more.size() > kMost) break;
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  return found;
+}
+
 bool Terms::endless(TermId id, Work& work) {
   const auto known = [&](TermId t) { return t < endless_.size() ? endless_[t] : 0; };
   const auto remember = [&](TermId t, bool is_endless) {

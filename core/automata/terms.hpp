@@ -87,6 +87,8 @@ class Terms {
 
   // The terms that an alternation or an intersection is of; valid until the next term is made.
   std::span<const TermId> parts(TermId term) const { return children(terms_[term]); }
+  // What the alternatives of a term begin with, each with a shorter and a shorter head, as far as these are few.
+  std::vector<TermId> beginnings(TermId term) const;
   // The bytes of a set.
   const ByteSet& bytes_of(TermId set) const { return sets_[terms_[set].a]; }
 

@@ -70,3 +70,40 @@ def test_ordinary_masks_are_far_below(vocabulary: Vocabulary) -> None:
     }
     limits = Limits(step_work=Limits().step_work // 10)
     write(vocabulary.compile(Grammar.from_json_schema(schema), limits=limits).matcher(), vocabulary, 40)
+
+
+# A pattern, what stands beside it, a text, and at most so many states for each of its characters.
+FEW_STATES = {
+    "words": (r"^(?:\S+\s+){0,99}\S+$", {}, "We are looking for a supplier to help us.", 6),
+    "zones": (
+        "("
+        + "|".join(f"{place}{n}-az{k}" for place in ("ap", "us", "eu", "sa", "ca") for n in "1234" for k in "123")
+        + ")",
+        {},
+        "use1 or us1-az1",
+        3,
+    ),
+    "a trace": (r"\d+-[A-Fa-f0-9]*-[A-Fa-f0-9]{24}", {}, "1-60f6f7e7-0123456789abcdef", 6),
+    "a trace with a length": (
+        r"\d+-[A-Fa-f0-9]*-[A-Fa-f0-9]{24}",
+        {"minLength": 35},
+        "1-60f6f7e7-0123456789abcdef",
+        40,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FEW_STATES)
+def test_text_with_many_states_is_read_beside_text_without(vocabulary: Vocabulary, name: str) -> None:
+    """A walk over the whole vocabulary for each mask would visit thousands of states, and take a millisecond each."""
+    pattern, more, text, most = FEW_STATES[name]
+    constraint = vocabulary.compile(Grammar.from_json_schema({"type": "string", "pattern": pattern, **more}))
+    matcher = constraint.matcher()
+    row = np.zeros((vocabulary.size + 31) // 32, np.int32)
+    matcher.fill_mask(row)
+    before = constraint.stats()["shared_states"]
+    for byte in f'"{text}'.encode():
+        assert matcher.accept_bytes(bytes([byte]))
+        matcher.fill_mask(row)
+    assert not constraint.is_apart
+    assert constraint.stats()["shared_states"] - before < most * len(text)
