@@ -52,7 +52,7 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   TermId wider = like.wider;
   // Two terms of one language may each be like the other, and then one of them is walked.
   if (wider != kNone && (open_.size() > kMostOpen || is_open(clamp_inside(wider, work)))) wider = kNone;
-  const bool is_beside = wider != kNone && (inside(wider, work).dense != kNone || passing);
+  const bool is_beside = wider != kNone && (inside(wider, work).dense != kNone || passing || like.is_close);
   const bool is_coarse = is_beside && !passing && (row(id, work).uneven & kWordGroups) == 0;
   if (!is_beside || !walk_beside(id, like, is_coarse ? kMostBeside : kNone, *made, work)) {
     *made = {};

@@ -154,8 +154,9 @@ class Lexicon {
   };
   struct Likeness {
     TermId wider = kNone;
-    Groups unlike = 0;   // groups with a byte after which only one of the two goes on
-    bool until = false;  // and after which nothing more is known
+    Groups unlike = 0;      // groups with a byte after which only one of the two goes on
+    bool until = false;     // and after which nothing more is known
+    bool is_close = false;  // few nodes have such a byte below them
   };
   const Inside& keep(TermId id, std::unique_ptr<Inside> made);
   class Opened;

@@ -18,13 +18,21 @@ constexpr std::uint32_t kUnlike = 1;  // the likeness of a term that was compare
 constexpr int kMostUnlike = 24;       // groups of bytes
 }  // namespace
 
-// A term that goes on as a known text does, until that is closed: one of its alternatives begins with any characters of
-// the text, without an end. So a pattern that may be found anywhere needs no comparison, however many states it has.
+// A term that goes on as a text does, until that is closed: one of its alternatives begins with any characters, without
+// an end. So a pattern that may be found anywhere needs no comparison, however many states it has.
 //
 // Beside it a least number of characters may be asked for: until the text is closed, as many as are wanted may come.
+// Before all that something else may stand, such as the quote that opens a string.
 Lexicon::Likeness Lexicon::until_closed(TermId term, Work& work) {
-  if (texts_.empty()) return {};
-  if (terms_[term].plain) return plain_until_closed(term, false, work);
+  const Term t = terms_[term];
+  if (t.plain) {
+    Likeness like = plain_until_closed(term, false, work);
+    if (like.wider != kNone || t.op != Op::cat || terms_[t.a].op == Op::alt) return like;
+    like = plain_until_closed(t.b, false, work);
+    if (like.wider == kNone || like.until) return {};
+    like.wider = terms_.cat(t.a, like.wider);
+    return like;
+  }
   const auto [both, rest] = intersection(term);
   if (both == kNever || terms_.parts(both).size() != 2) return {};
   const std::array<TermId, 2> parts{terms_.parts(both)[0], terms_.parts(both)[1]};
@@ -60,6 +68,11 @@ TermId Lexicon::without_least(TermId term) {
 
 // `counted`: only beside a text whose characters can be counted, since none begins another, or begins as what closes it.
 Lexicon::Likeness Lexicon::plain_until_closed(TermId term, bool counted, Work& work) {
+  constexpr std::size_t kMostTexts = 2;
+  const auto last = [&](TermId at) {
+    while (terms_[at].op == Op::cat) at = terms_[at].b;
+    return at;
+  };
   const auto can_be_counted = [&](TermId character, TermId close) {
     if (!(terms_.first(character, work) & terms_.first(close, work)).empty()) return false;
     const States& list = *lists_[list_with(character, character, work)];
@@ -67,17 +80,26 @@ Lexicon::Likeness Lexicon::plain_until_closed(TermId term, bool counted, Work& w
       if (((list.ends >> i) & 1) != 0 && list.states[i] != kEmpty) return false;
     return list.ends != 0;
   };
+  const TermId close = last(terms_[term].op == Op::alt ? terms_.parts(term)[0] : term);
+  if (terms_[close].nullable) return {};
   const std::vector<TermId> beginnings = terms_.beginnings(term);
   work.spend(4 * beginnings.size());
-  for (const TermId text : std::vector<TermId>(texts_)) {
-    const auto [characters, close] = std::pair{terms_[text].a, terms_[text].b};
-    if (terms_[characters].b != 0 || terms_[characters].c != kNoMax || terms_[close].nullable) continue;
-    if (counted && !can_be_counted(terms_[characters].a, close)) continue;
-    for (const TermId begun : beginnings) {
-      const TermId other = terms_.cat(begun, close);
-      if (other == term || !is_state(other, text, work) || !holds_only(term, text, other, work)) continue;
-      return {.wider = other, .unlike = groups_of(terms_.first(close, work)), .until = true};
+  std::vector<TermId> texts;
+  for (const TermId begun : beginnings) {
+    const TermId characters = last(begun);
+    const Term repeat = terms_[characters];
+    if (repeat.op != Op::repeat || repeat.b != 0 || repeat.c != kNoMax || terms_[repeat.a].nullable) continue;
+    if (std::ranges::find(texts, characters) == texts.end()) {
+      if (texts.size() == kMostTexts || !is_text(row(repeat.a, work))) continue;
+      texts.push_back(characters);
     }
+    const TermId text = terms_.cat(characters, close), other = terms_.cat(begun, close);
+    if (other == term || !is_state(other, text, work) || !holds_only(term, text, other, work)) continue;
+    if (counted && !can_be_counted(repeat.a, close)) continue;
+    // After a single byte nothing follows. So what is found for the two terms holds for all that they come to.
+    const auto& after = row(close, work).next;
+    const bool ends = std::ranges::all_of(after, [](TermId next) { return next == kNever || next == kEmpty; });
+    return {.wider = other, .unlike = groups_of(terms_.first(close, work)), .until = !ends, .is_close = true};
   }
   return {};
 }

@@ -107,3 +107,19 @@ def test_text_with_many_states_is_read_beside_text_without(vocabulary: Vocabular
         matcher.fill_mask(row)
     assert not constraint.is_apart
     assert constraint.stats()["shared_states"] - before < most * len(text)
+
+
+@pytest.mark.parametrize("flag", ["", "i"])
+def test_one_of_many_words_anywhere_can_be_written(vocabulary: Vocabulary, flag: str) -> None:
+    """Such a pattern moves apart soon, and is read beside plain text there, too. Without that, the first mask took more
+    work than a step may."""
+    words = ["".join(random.Random(n).choices("abcdefghijklmnopqrstuvwxyz", k=3 + n % 8)) for n in range(200)]
+    schema = {"type": "string", "pattern": f"(?{flag}:{'|'.join(words)})"}
+    constraint = vocabulary.compile(Grammar.from_json_schema(schema))
+    write(constraint.matcher(), vocabulary, 12)
+    matcher = constraint.matcher()
+    row = np.zeros((vocabulary.size + 31) // 32, np.int32)
+    for part in ['"', "not ", words[7][:2], words[7][2:], '"']:
+        matcher.fill_mask(row)
+        assert matcher.accept_bytes(part.encode())
+    assert matcher.is_accepting
