@@ -181,19 +181,13 @@ class TestCommand:
         assert check(schema, "--instance", turned, "--key-order", "any").exit_code == 0
         assert check(schema, "--instance", '{"ids": []}', "--key-order", "any").exit_code == 1
 
-    def test_an_order_of_keys_is_for_schemas(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(("option", "value"), [("--instance", '"a"'), ("--key-order", "any")])
+    def test_what_is_for_schemas(self, tmp_path: Path, option: str, value: str) -> None:
         path = tmp_path / "pattern.txt"
         path.write_text("a+")
-        result = check(str(path), "--regex", "--key-order", "any")
+        result = check(str(path), "--regex", option, value)
         assert result.exit_code == 2
-        assert "--key-order" in result.stderr
-
-    def test_instances_are_for_schemas(self, tmp_path: Path) -> None:
-        path = tmp_path / "pattern.txt"
-        path.write_text("a+")
-        result = check(str(path), "--regex", "--instance", '"a"')
-        assert result.exit_code == 2
-        assert "--instance: it goes with a JSON Schema" in result.stderr
+        assert f"{option}: it goes with a JSON Schema" in result.stderr
 
     def test_texts_say_the_same(self, schema: str, tmp_path: Path) -> None:
         """For a schema they are instances without white space around them. For other grammars, rules are named."""
