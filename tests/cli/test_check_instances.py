@@ -181,13 +181,24 @@ class TestCommand:
         assert check(schema, "--instance", turned, "--key-order", "any").exit_code == 0
         assert check(schema, "--instance", '{"ids": []}', "--key-order", "any").exit_code == 1
 
-    @pytest.mark.parametrize(("option", "value"), [("--instance", '"a"'), ("--key-order", "any")])
+    @pytest.mark.parametrize(
+        ("option", "value"),
+        [("--instance", '"a"'), ("--key-order", "any"), ("--additional", "declared"), ("--additional", "standard")],
+    )
     def test_what_is_for_schemas(self, tmp_path: Path, option: str, value: str) -> None:
         path = tmp_path / "pattern.txt"
         path.write_text("a+")
         result = check(str(path), "--regex", option, value)
         assert result.exit_code == 2
         assert f"{option}: it goes with a JSON Schema" in result.stderr
+
+    @pytest.mark.parametrize("language", [[], ["--grammar"], ["--language", "substring"]])
+    def test_what_is_for_regular_expressions(self, tmp_path: Path, language: list[str]) -> None:
+        path = tmp_path / "file"
+        path.write_text('"a"' if language else "{}")
+        result = check(str(path), *language, "--dialect", "python")
+        assert result.exit_code == 2
+        assert "--dialect: it goes with --regex" in result.stderr
 
     def test_texts_say_the_same(self, schema: str, tmp_path: Path) -> None:
         """For a schema they are instances without white space around them. For other grammars, rules are named."""

@@ -81,15 +81,17 @@ def check(
     grammar: Annotated[
         bool, typer.Option("--grammar", help="FILE holds a GBNF or Lark grammar: --language grammar.")
     ] = False,
-    dialect: Annotated[Dialect, typer.Option(help="Dialect of the regular expression.")] = Dialect.PYTHON,
+    dialect: Annotated[
+        Dialect | None, typer.Option(help="Dialect of the regular expression; python if not given.")
+    ] = None,
     unit: Annotated[Unit | None, UNIT] = None,
     additional: Annotated[
-        Additional,
+        Additional | None,
         typer.Option(
             help="How to read objects of a schema that list properties and do not say additionalProperties: open, as "
-            "in the standard, or closed to the declared keys, as in `serve` and `generate`."
+            "in the standard (if not given), or closed to the declared keys, as in `serve` and `generate`."
         ),
-    ] = Additional.STANDARD,
+    ] = None,
     key_order: Annotated[
         KeyOrder | None,
         typer.Option(
@@ -138,6 +140,10 @@ def check(
             raise typer.BadParameter("it goes with a JSON Schema; --text reads any text", param_hint="--instance")
         if key_order is not None and not is_schema:
             raise typer.BadParameter("it goes with a JSON Schema", param_hint="--key-order")
+        if additional is not None and not is_schema:
+            raise typer.BadParameter("it goes with a JSON Schema", param_hint="--additional")
+        if dialect is not None and "dialect" not in front.options:
+            raise typer.BadParameter("it goes with --regex", param_hint="--dialect")
         check_stdin(file, *(instance or ()), *(text or ()))
         content = read_text(file, "FILE")
         if is_schema and not content.strip():
@@ -151,9 +157,8 @@ def check(
 
         from narrows.grammar.grammar import Grammar
 
-        options = {"dialect": dialect.value, "on_unsupported": "ignore", "additional": additional.value}
-        options |= {"unit": unit.value} if unit is not None else {}
-        options |= {"key_order": key_order.value} if key_order is not None else {}
+        chosen = {"dialect": dialect, "additional": additional, "unit": unit, "key_order": key_order}
+        options = {"on_unsupported": "ignore"} | {name: one.value for name, one in chosen.items() if one is not None}
         source = front.from_text(content.removesuffix("\n") if front.one_line else content)
         started = time.perf_counter()
         checked = Grammar.from_language(front.name, source, limits=limits, **front.of_those(options))
@@ -166,9 +171,10 @@ def check(
         pointer: {"status": str(status), "reason": getattr(status, "reason", "")}
         for pointer, status in checked.report.items()
     }
-    chosen = closable if additional is Additional.DECLARED else []
+    additional = additional or Additional.STANDARD
+    closed = closable if additional is Additional.DECLARED else []
     enforced = not any(entry["status"] in LOOSE for entry in report.values())
-    narrower = any(entry["status"] == "under" for pointer, entry in report.items() if pointer not in chosen)
+    narrower = any(entry["status"] == "under" for pointer, entry in report.items() if pointer not in closed)
     if as_json:
         print_json(
             {
@@ -184,7 +190,7 @@ def check(
     else:
         check_report.show_report(report, verbose)
         check_report.show_verdict(enforced, narrower)
-        check_report.show_closed(closable, bool(chosen))
+        check_report.show_closed(closable, bool(closed))
         check_report.show_cost(cost, f"{name}, {vocabulary.size} tokens")
         for one in (*instances, *texts):
             check_report.show_text(one, report, called(file))
