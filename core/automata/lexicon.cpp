@@ -6,6 +6,9 @@
 #include <utility>
 
 namespace narrows {
+namespace {
+constexpr std::uint8_t kGreatFront = 128;
+}  // namespace
 
 Lexicon::Lexicon(std::shared_ptr<const Trie> trie, std::uint32_t mask_words, std::uint64_t most_bytes)
     : trie_(std::move(trie)), mask_words_(mask_words), most_bytes_(most_bytes) {}
@@ -61,50 +64,96 @@ void Lexicon::row_of_derivatives(TermId term, Row& made, Work& work) {
   made.final = true;
 }
 
-// The row of an intersection or a complement, and of what begins with one, from the rows of its parts: these are shared
-// by all the combinations that the parts come in. False for any other term, and where a great counter is in it: its
-// states come once.
-bool Lexicon::row_of_parts(TermId term, Row& made, Work& work) {
-  if (terms_[term].plain || terms_.relax(term) != term) return false;
-  const Term t = terms_[term];
-  std::vector<TermId> parts;
-  if (t.op == Op::both) {
-    parts.assign(terms_.parts(term).begin(), terms_.parts(term).end());
-  } else if (t.op == Op::complement) {
-    parts.push_back(t.a);
-  } else if (t.op == Op::cat && !terms_[t.a].plain) {
-    parts.push_back(t.a);
-    if (terms_[t.a].nullable) parts.push_back(t.b);
-  } else {
-    return false;
+// The parts that a term goes on as, and what follows each of them.
+struct Lexicon::Parts {
+  Op op = Op::never;
+  std::vector<TermId> all;
+  std::vector<TermId> after;  // of a concatenation
+};
+
+// The parts from whose rows the row of a term is made; none where it is made from derivatives.
+//
+// These are intersections, complements and what begins with one: their parts come in many combinations. And what begins
+// with many alternatives, for its derivatives would look at all of them again. Where a great counter is beside others,
+// its states come once.
+Lexicon::Parts Lexicon::parts_of(TermId term) {
+  const Term& t = terms_[term];
+  const bool is_great = t.front >= kGreatFront;
+  if (!is_great && (t.plain || terms_.relax(term) != term)) return {};
+  Parts made{.op = terms_[term].op, .all = {}, .after = {}};
+  switch (made.op) {
+    case Op::both:
+    case Op::alt:
+      if (made.op == Op::alt && !is_great) return {};
+      made.all.assign(terms_.parts(term).begin(), terms_.parts(term).end());
+      return made;
+    case Op::complement:
+      made.all = {terms_[term].a};
+      return made;
+    case Op::repeat: {
+      const Term counter = terms_[term];
+      if (!is_great) return {};
+      made.op = Op::cat;
+      made.all = {counter.a};
+      made.after = {
+          terms_.repeat(counter.a, counter.b == 0 ? 0 : counter.b - 1, counter.c == kNoMax ? kNoMax : counter.c - 1)};
+      return made;
+    }
+    case Op::cat: {  // a loop, for a tail may be long
+      if (!is_great && terms_[terms_[term].a].plain) return {};
+      TermId at = term;
+      bool goes_on = true;
+      for (; goes_on && terms_[at].op == Op::cat; at = terms_[at].b) {
+        goes_on = terms_[terms_[at].a].nullable;
+        made.all.push_back(terms_[at].a);
+        made.after.push_back(terms_[at].b);
+      }
+      if (goes_on) {
+        made.all.push_back(at);
+        made.after.push_back(kEmpty);
+      }
+      return made;
+    }
+    default:
+      return {};
   }
+}
+
+// What a term goes on as by a byte by which its parts go on as `next`.
+TermId Lexicon::after_parts(const Parts& parts, std::vector<TermId>& next) {
+  if (parts.op == Op::complement) return terms_.complement(next[0]);
+  if (parts.op == Op::both) return std::ranges::find(next, kNever) == next.end() ? terms_.both(next) : kNever;
+  if (parts.op == Op::cat)
+    for (std::size_t i = 0; i < next.size(); ++i) next[i] = terms_.cat(next[i], parts.after[i]);
+  std::erase(next, kNever);
+  return next.size() == 1 ? next[0] : terms_.alt(next);
+}
+
+// The row of a term from the rows of its parts: these are shared by all the combinations that the parts come in. False
+// for any other term.
+bool Lexicon::row_of_parts(TermId term, Row& made, Work& work) {
+  const Parts parts = parts_of(term);
+  if (parts.all.empty()) return false;
   std::vector<const Row*> rows;
-  for (TermId part : parts) rows.push_back(&raw_row(part, work));  // they do not move
+  for (TermId part : parts.all) rows.push_back(&raw_row(part, work));  // they do not move
   std::array<TermId, 256> changes{};  // by byte: not zero where a part goes on otherwise than after the byte before
   for (const Row* r : rows)
     for (std::size_t b = 1; b < 256; ++b) changes[b] |= r->next[b] ^ r->next[b - 1];
-  std::vector<TermId> next(parts.size());
-  std::uint32_t runs = 0;
+  std::vector<TermId> next;
+  std::uint64_t runs = 0;
   for (std::size_t from = 0, until = 0; from < 256; from = until) {
     for (until = from + 1; until < 256 && changes[until] == 0;) ++until;
-    for (std::size_t i = 0; i < rows.size(); ++i) next[i] = rows[i]->next[from];
+    next.clear();
+    for (const Row* r : rows) next.push_back(r->next[from]);
     ++runs;
-    TermId to = kNever;
-    if (t.op == Op::both) {
-      if (std::ranges::find(next, kNever) == next.end()) to = terms_.both(next);
-    } else if (t.op == Op::complement) {
-      to = terms_.complement(next[0]);
-    } else {
-      to = terms_.cat(next[0], t.b);
-      if (next.size() == 2) to = terms_.alt(std::vector<TermId>{to, next[1]});
-    }
+    const TermId to = after_parts(parts, next);
     if (to == kNever) continue;
     for (std::size_t b = from; b < until; ++b) {
       made.next[b] = to;
       made.first.add(static_cast<std::uint8_t>(b));
     }
   }
-  work.spend(64 + 16 * runs);
+  work.spend(64 + 16 * runs + 4 * rows.size() + runs * rows.size() / 4);
   return true;
 }
 
@@ -335,7 +384,7 @@ TermId Lexicon::step_once(TermId term, std::uint8_t byte, Work& work) {
 TermId Lexicon::derivative(TermId term, std::uint8_t byte, Work& work) {
   work.spend(4);
   const Term t = terms_[term];
-  if (t.plain && has_row(term)) return raw_row(term, work).next[byte];
+  if (t.plain && (has_row(term) || t.front >= kGreatFront)) return raw_row(term, work).next[byte];
   if (t.op == Op::literals) return terms_.literals_after(t, byte);
   if (t.op == Op::substrings) return terms_.substrings_after(t, byte);
   if (t.op == Op::repeat) {
@@ -355,13 +404,13 @@ TermId Lexicon::derivative(TermId term, std::uint8_t byte, Work& work) {
     if (goes_on) readings.push_back(derivative(at, byte, work));
     return terms_.alt(readings);
   }
-  if (t.op == Op::both) {
+  if (t.op == Op::both || t.op == Op::alt) {
     std::vector<TermId> parts;
     for (std::uint32_t i = 0; i < t.b; ++i) {
       parts.push_back(derivative(terms_.parts(term)[i], byte, work));
-      if (parts.back() == kNever) return kNever;
+      if (parts.back() == kNever && t.op == Op::both) return kNever;
     }
-    return terms_.both(parts);
+    return t.op == Op::both ? terms_.both(parts) : terms_.alt(parts);
   }
   ByteSet same = ByteSet::all();
   return terms_.derivative(term, byte, same, work);
@@ -438,8 +487,7 @@ bool Lexicon::accepts(TermId term, std::span<const std::uint8_t> text, Work& wor
   TermId at = term;
   while (path.size() < text.size() && known_life(at) == Life::unknown) {
     path.push_back(at);
-    ByteSet same = ByteSet::all();
-    at = terms_.derivative(at, text[path.size() - 1], same, work);
+    at = derivative(at, text[path.size() - 1], work);
   }
   if (known_life(at) != Life::alive) return false;
   for (; !path.empty(); path.pop_back()) mark_alive(path.back(), text[path.size() - 1]);
@@ -458,8 +506,7 @@ std::vector<std::uint8_t> Lexicon::way_out(TermId term, Work& work) {
     }
     if (at >= life_.size() || life_[at] != Life::alive) return {};
     text.push_back(towards_[at]);
-    ByteSet same = ByteSet::all();
-    at = terms_.derivative(at, text.back(), same, work);
+    at = derivative(at, text.back(), work);
   }
   return text;
 }

@@ -131,6 +131,9 @@ class Lexicon {
   Groups closing(TermId kept, TermId rest, Work& work);
   Row& row(TermId term, Work& work);
   static Groups uneven_groups(const std::array<TermId, 256>& next);
+  struct Parts;
+  Parts parts_of(TermId term);
+  TermId after_parts(const Parts& parts, std::vector<TermId>& next);
   bool row_of_parts(TermId term, Row& made, Work& work);
   void row_of_derivatives(TermId term, Row& made, Work& work);
   Life known_life(TermId term) const;
@@ -189,8 +192,16 @@ class Lexicon {
   std::uint32_t keep_dense();
   // automata/likeness.cpp
   Likeness until_closed(TermId term, Work& work);
+  Likeness all_until_closed(TermId term, Work& work);
+  bool all_go_on(std::span<const TermId> parts, TermId begun, TermId close, Work& work);
+  enum class Found : std::uint8_t { never, last, anywhere };
+  Found found_after(TermId pattern, TermId begun, Work& work);
+  bool is_any_text(TermId term, Work& work);
+  bool can_be_counted(TermId character, TermId close, Work& work);
+  Likeness likeness_until(TermId wider, TermId close, Work& work);
+  TermId last_of(TermId term) const;
   TermId without_least(TermId term);
-  Likeness plain_until_closed(TermId term, bool counted, Work& work);
+  Likeness plain_until_closed(TermId term, Work& work);
   const Likeness& likeness(TermId term, Work& work);
   struct Pairs;
   bool find_pairs(TermId term, TermId text, Pairs& pairs, Work& work);

@@ -7,7 +7,6 @@
 // and state of the text, once. Or the rows of both, for at most 1,024 pairs of states, once for each term and known
 // text (at most four texts).
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include "automata/lexicon.hpp"
@@ -22,28 +21,113 @@ constexpr int kMostUnlike = 24;       // groups of bytes
 // an end. So a pattern that may be found anywhere needs no comparison, however many states it has.
 //
 // Beside it a least number of characters may be asked for: until the text is closed, as many as are wanted may come.
-// Before all that something else may stand, such as the quote that opens a string.
+// So may further patterns. Before all that something else may stand, such as the quote that opens a string.
 Lexicon::Likeness Lexicon::until_closed(TermId term, Work& work) {
   const Term t = terms_[term];
   if (t.plain) {
-    Likeness like = plain_until_closed(term, false, work);
+    Likeness like = plain_until_closed(term, work);
     if (like.wider != kNone || t.op != Op::cat || terms_[t.a].op == Op::alt) return like;
-    like = plain_until_closed(t.b, false, work);
+    like = plain_until_closed(t.b, work);
     if (like.wider == kNone || like.until) return {};
     like.wider = terms_.cat(t.a, like.wider);
     return like;
   }
+  return all_until_closed(term, work);
+}
+
+// The same of an intersection: of patterns that may be found after any characters, of least numbers of these, and of
+// the characters themselves. All patterns but one must allow any characters after what is found, too. Then it goes on:
+// as many characters as are wanted may come, and then what is to be found, one after the other.
+Lexicon::Likeness Lexicon::all_until_closed(TermId term, Work& work) {
+  constexpr std::size_t kMostParts = 8;
   const auto [both, rest] = intersection(term);
-  if (both == kNever || terms_.parts(both).size() != 2) return {};
-  const std::array<TermId, 2> parts{terms_.parts(both)[0], terms_.parts(both)[1]};
-  for (std::size_t k = 0; k < 2; ++k) {
-    const TermId any = without_least(parts[k]);
-    if (any == kNone || !terms_[parts[1 - k]].plain) continue;
-    const TermId other = terms_.cat(any, rest), pattern = terms_.cat(parts[1 - k], rest);
-    if (pattern == other || !holds_only(parts[1 - k], any, any, work)) continue;
-    if (const Likeness like = plain_until_closed(pattern, true, work); like.wider == other) return like;
+  if (both == kNever || terms_[rest].op == Op::cat || terms_[rest].nullable) return {};
+  const std::vector<TermId> parts(terms_.parts(both).begin(), terms_.parts(both).end());
+  const auto is_plain = [&](TermId part) { return terms_[part].plain; };
+  if (parts.size() > kMostParts || !std::ranges::all_of(parts, is_plain)) return {};
+  const std::vector<TermId> beginnings = terms_.beginnings(parts[0]);
+  work.spend(4 * beginnings.size());
+  for (const TermId begun : beginnings) {
+    const TermId characters = last_of(begun);
+    if (!is_any_text(characters, work) || !is_state(begun, characters, work)) continue;
+    if (all_go_on(parts, begun, rest, work)) return likeness_until(terms_.cat(begun, rest), rest, work);
   }
   return {};
+}
+
+// Whether the parts of an intersection do so, where the characters have begun.
+bool Lexicon::all_go_on(std::span<const TermId> parts, TermId begun, TermId close, Work& work) {
+  const TermId characters = last_of(begun);
+  bool is_text = false;  // one of the parts has no other texts
+  std::size_t patterns = 0, last_ones = 0;
+  for (TermId part : parts) {
+    if (part == begun) {
+      is_text = true;
+    } else if (without_least(part) == begun) {
+      if (!can_be_counted(terms_[characters].a, close, work)) return false;
+      is_text = true;
+    } else {
+      const Found found = found_after(part, begun, work);
+      if (found == Found::never) return false;
+      if (found == Found::last) ++last_ones;
+      ++patterns;
+      is_text = is_text || holds_only(part, characters, begun, work);
+    }
+  }
+  return is_text && patterns > 0 && last_ones <= 1;
+}
+
+// Whether what a pattern looks for may come after any characters, as one of its alternatives says; and whether any
+// characters may follow. What is to come must be of such characters itself: a shortest text is tried.
+Lexicon::Found Lexicon::found_after(TermId pattern, TermId begun, Work& work) {
+  const TermId characters = last_of(begun);
+  const std::vector<TermId> alternatives = terms_[pattern].op == Op::alt
+                                               ? std::vector(terms_.parts(pattern).begin(), terms_.parts(pattern).end())
+                                               : std::vector{pattern};
+  Found best = Found::never;
+  work.spend(alternatives.size());
+  for (TermId one : alternatives) {
+    if (one == begun) return Found::anywhere;
+    if (terms_[one].op != Op::cat || terms_[one].a != begun) continue;
+    const TermId tail = terms_[one].b, end = last_of(tail);
+    std::vector<std::uint8_t> text;
+    if (!terms_.shortest(tail, text, work)) continue;
+    TermId at = characters;
+    for (std::size_t i = 0; i < text.size() && at != kNever; ++i) at = row(at, work).next[text[i]];
+    if (at == kNever || !terms_[at].nullable) continue;
+    if (end == characters || end == kAll) return Found::anywhere;
+    best = Found::last;
+  }
+  return best;
+}
+
+// Any number of characters of a text.
+bool Lexicon::is_any_text(TermId term, Work& work) {
+  const Term t = terms_[term];
+  return t.op == Op::repeat && t.b == 0 && t.c == kNoMax && !terms_[t.a].nullable && is_text(row(t.a, work));
+}
+
+// No character begins another one, or as what closes a text.
+bool Lexicon::can_be_counted(TermId character, TermId close, Work& work) {
+  if (!(terms_.first(character, work) & terms_.first(close, work)).empty()) return false;
+  const States& list = *lists_[list_with(character, character, work)];
+  for (std::size_t i = 0; i < list.states.size() && list.ends != 0; ++i)
+    if (((list.ends >> i) & 1) != 0 && list.states[i] != kEmpty) return false;
+  return list.ends != 0;
+}
+
+// After a single byte that closes a text nothing follows. So what is found for two terms holds for all that they come
+// to.
+Lexicon::Likeness Lexicon::likeness_until(TermId wider, TermId close, Work& work) {
+  const auto& after = row(close, work).next;
+  const bool ends = std::ranges::all_of(after, [](TermId next) { return next == kNever || next == kEmpty; });
+  return {.wider = wider, .unlike = groups_of(terms_.first(close, work)), .until = !ends, .is_close = true};
+}
+
+// The last part of a concatenation.
+TermId Lexicon::last_of(TermId term) const {
+  while (terms_[term].op == Op::cat) term = terms_[term].b;
+  return term;
 }
 
 // A counter without its least number, perhaps after the rest of an item; kNone where the term is something else.
@@ -66,40 +150,22 @@ TermId Lexicon::without_least(TermId term) {
   return made;
 }
 
-// `counted`: only beside a text whose characters can be counted, since none begins another, or begins as what closes it.
-Lexicon::Likeness Lexicon::plain_until_closed(TermId term, bool counted, Work& work) {
+Lexicon::Likeness Lexicon::plain_until_closed(TermId term, Work& work) {
   constexpr std::size_t kMostTexts = 2;
-  const auto last = [&](TermId at) {
-    while (terms_[at].op == Op::cat) at = terms_[at].b;
-    return at;
-  };
-  const auto can_be_counted = [&](TermId character, TermId close) {
-    if (!(terms_.first(character, work) & terms_.first(close, work)).empty()) return false;
-    const States& list = *lists_[list_with(character, character, work)];
-    for (std::size_t i = 0; i < list.states.size() && list.ends != 0; ++i)
-      if (((list.ends >> i) & 1) != 0 && list.states[i] != kEmpty) return false;
-    return list.ends != 0;
-  };
-  const TermId close = last(terms_[term].op == Op::alt ? terms_.parts(term)[0] : term);
+  const TermId close = last_of(terms_[term].op == Op::alt ? terms_.parts(term)[0] : term);
   if (terms_[close].nullable) return {};
   const std::vector<TermId> beginnings = terms_.beginnings(term);
   work.spend(4 * beginnings.size());
   std::vector<TermId> texts;
   for (const TermId begun : beginnings) {
-    const TermId characters = last(begun);
-    const Term repeat = terms_[characters];
-    if (repeat.op != Op::repeat || repeat.b != 0 || repeat.c != kNoMax || terms_[repeat.a].nullable) continue;
+    const TermId characters = last_of(begun);
     if (std::ranges::find(texts, characters) == texts.end()) {
-      if (texts.size() == kMostTexts || !is_text(row(repeat.a, work))) continue;
+      if (texts.size() == kMostTexts || !is_any_text(characters, work)) continue;
       texts.push_back(characters);
     }
     const TermId text = terms_.cat(characters, close), other = terms_.cat(begun, close);
     if (other == term || !is_state(other, text, work) || !holds_only(term, text, other, work)) continue;
-    if (counted && !can_be_counted(repeat.a, close)) continue;
-    // After a single byte nothing follows. So what is found for the two terms holds for all that they come to.
-    const auto& after = row(close, work).next;
-    const bool ends = std::ranges::all_of(after, [](TermId next) { return next == kNever || next == kEmpty; });
-    return {.wider = other, .unlike = groups_of(terms_.first(close, work)), .until = !ends, .is_close = true};
+    return likeness_until(other, close, work);
   }
   return {};
 }

@@ -28,10 +28,24 @@ TermId Terms::intern(Term term, std::span<const TermId> list) {
     term.a = static_cast<std::uint32_t>(children_.size());
     children_.insert(children_.end(), list.begin(), list.end());
   }
+  term.front = front_of(term, list);
   const TermId id = size();
   terms_.push_back(term);
   term_ids_.insert(hash, id);
   return id;
+}
+
+std::uint8_t Terms::front_of(const Term& term, std::span<const TermId> list) const {
+  std::uint32_t found = 1;
+  if (term.op == Op::cat) {
+    found = terms_[term.a].front + (terms_[term.a].nullable ? terms_[term.b].front : 0u);
+  } else if (term.op == Op::repeat || term.op == Op::complement) {
+    found = term.a < terms_.size() ? terms_[term.a].front : 1;
+  } else if (!list.empty()) {
+    found = std::accumulate(list.begin(), list.end(), 0u,
+                            [&](std::uint32_t sum, TermId part) { return std::min(sum + terms_[part].front, 255u); });
+  }
+  return static_cast<std::uint8_t>(std::min(found, 255u));
 }
 
 TermId Terms::set(const ByteSet& bytes) {
@@ -137,8 +151,15 @@ TermId Terms::both(std::span<const TermId> given) {
     items.push_back(one);
   }
   if (items.empty()) return kAll;
-  for (TermId id : items)
-    if (terms_[id].op == Op::complement && std::ranges::find(items, terms_[id].a) != items.end()) return kNever;
+  // What is left out may be all of another part, or have that as an alternative.
+  for (TermId id : items) {
+    if (terms_[id].op != Op::complement) continue;
+    const Term& less = terms_[terms_[id].a];
+    const auto is_left_out = [&](TermId other) {
+      return other == terms_[id].a || (less.op == Op::alt && std::ranges::binary_search(children(less), other));
+    };
+    if (std::ranges::any_of(items, is_left_out)) return kNever;
+  }
   return combine(Op::both, items);
 }
 

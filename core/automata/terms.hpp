@@ -28,7 +28,8 @@ enum class Op : std::uint8_t { never, empty, set, cat, alt, repeat, both, comple
 struct Term {
   Op op = Op::never;
   bool nullable = false;
-  bool plain = true;  // no `both` and no `complement` inside: such a term accepts something unless it is `never`
+  bool plain = true;       // no `both` and no `complement` inside: such a term accepts something unless it is `never`
+  std::uint8_t front = 1;  // sets and lists that may come first, which a derivative looks at: 255 stands for more
   std::uint32_t depth = 0;
   // set: a = index of the byte set. cat: a, b = terms. alt, both: children()[a .. a+b). repeat: a{b,c}. complement: a.
   // literals: strings [b, c) of table a, of which the first d bytes have been read. names: the same, in any spelling,
@@ -142,6 +143,7 @@ class Terms {
   };
   std::span<const TermId> children(const Term& t) const { return std::span(children_).subspan(t.a, t.b); }
   TermId intern(Term term, std::span<const TermId> list = {});
+  std::uint8_t front_of(const Term& term, std::span<const TermId> list) const;
   std::uint32_t table_of(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets,
                          NameSpelling spelling);
   TermId names_step(const Term& term, std::uint8_t byte, ByteSet& same, Work& work);
