@@ -18,7 +18,6 @@ constexpr int kTextGroups = 32;  // of 64 groups of bytes
 constexpr std::size_t kMostTexts = 4;
 constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk takes as long, if it stays in the coarse trie
 constexpr std::size_t kMostOpen = 64;          // records that wait for others
-constexpr std::uint32_t kFewChildren = 6;      // a row takes as long as so many steps
 }  // namespace
 
 // A term whose record is being made.
@@ -46,12 +45,12 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
     walk_substrings(id, *made, work);
     return keep(id, std::move(made));
   }
-  if (counted(id, *made, work)) return keep(id, std::move(made));
+  if (counted(id, *made, work) || walk_within(id, *made, work)) return keep(id, std::move(made));
   bool passing = false;
   const Likeness like = known_beside(id, passing, work);
   TermId wider = like.wider;
   // Two terms of one language may each be like the other, and then one of them is walked.
-  if (wider != kNone && (open_.size() > kMostOpen || is_open(clamp_inside(wider, work)))) wider = kNone;
+  if (wider != kNone && !may_ask_for(wider, work)) wider = kNone;
   const bool is_beside = wider != kNone && (inside(wider, work).dense != kNone || passing || like.is_close);
   const bool is_coarse = is_beside && !passing && (row(id, work).uneven & kWordGroups) == 0;
   if (!is_beside || !walk_beside(id, like, is_coarse ? kMostBeside : kNone, *made, work)) {
@@ -78,6 +77,11 @@ Lexicon::Likeness Lexicon::known_beside(TermId id, bool& passing, Work& work) {
   if (const TermId more = uncounted(id, work).wider; more != kNone && is_text(row(id, work)))
     return {.wider = more, .unlike = ~Groups{0}, .until = false};
   return likeness(id, work);
+}
+
+// Whether the record of a term may be made now, while others wait for it.
+bool Lexicon::may_ask_for(TermId term, Work& work) {
+  return open_.size() <= kMostOpen && !is_open(clamp_inside(term, work));
 }
 
 bool Lexicon::is_open(TermId id) const { return std::ranges::find(open_, id) != open_.end(); }
@@ -425,126 +429,6 @@ void Lexicon::walk_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to,
     ++node;
   }
   while (!path.empty()) close();
-}
-
-// No token below the node tells the two apart. Of an intersection: none is so long that a bound on it matters. Of a
-// counter: none is long enough to use it up, and either it has no lower bound to meet or none has a byte that leaves
-// it. Of several counters: none is long enough to use one up, and their lower bounds are the same.
-bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& work) {
-  if (!terms_[term].plain) return without_most(term, trie_->height(node), work) == wider;
-  const Terms::Count count = terms_.count_apart(term, wider);
-  if (!count.found) {
-    const Unbounded without = uncounted(term, work);
-    return without.wider == wider && trie_->height(node) <= without.room;
-  }
-  if (trie_->height(node) > count.room) return false;
-  return count.same_min || (trie_->groups_below(node) & row(count.rest, work).first_groups) == 0;
-}
-
-// The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the
-// wider one accepts all that this one does, so tokens are only taken away. False where the two differ at more than
-// `most` nodes: then nothing is made.
-bool Lexicon::walk_beside(TermId start, const Likeness& like, std::uint32_t most, Inside& made, Work& work) {
-  const Trie& trie = *trie_;
-  const TermId wider = like.wider;
-  const Inside& known = inside(wider, work);
-  const std::vector<std::uint32_t>& known_crossings = inside(known.crossings_of, work).crossings;
-  load(known);
-  made.lacks = known.lacks;
-  made.deepest = known.deepest;
-  const auto has = [&](std::uint32_t t) { return ((scratch_[t >> 5] >> (t & 31)) & 1) != 0; };
-  const auto take_away = [&](std::span<const std::uint32_t> tokens) {
-    work.spend(tokens.size() / 4);
-    for (std::uint32_t t : tokens) {
-      if (!has(t)) continue;
-      scratch_[t >> 5] ^= 1u << (t & 31);
-      made.lacks.push_back(t);
-    }
-  };
-  struct Open {
-    std::uint32_t end;
-    TermId term;
-    const Row* row;  // none of a passing term, and where few bytes go on
-    ByteSet apart;
-    const Row* wider_row;
-    bool is_beyond;  // nothing is known of how they differ
-  };
-  std::vector<std::uint32_t> candidates;
-  std::vector<Open> path;
-  const auto enter = [&](std::uint32_t node, std::uint32_t end, TermId term, TermId wide, bool is_beyond) {
-    const bool passes = is_passing(term, work);
-    std::uint32_t children = 0;
-    for (std::uint32_t child = node + 1; child < end && children < kFewChildren; child = trie.end(child)) ++children;
-    path.push_back({end, term, passes || children < kFewChildren ? nullptr : &row(term, work),
-                    passes ? apart(term, wide, work) : ByteSet::all(), &row(wide, work), is_beyond});
-  };
-  enter(0, trie.size(), start, wider, false);
-  auto crossing = known_crossings.begin();
-  const auto pass_crossings = [&](std::uint32_t until, bool kept) {
-    for (; crossing != known_crossings.end() && *crossing < until; ++crossing)
-      if (kept) made.crossings.push_back(*crossing);
-  };
-  std::uint32_t visited = 0;
-  for (std::uint32_t node = 1; node < trie.size();) {
-    while (node >= path.back().end) path.pop_back();
-    if (++visited > most) {
-      work.spend(4 * visited);
-      return false;
-    }
-    const std::uint8_t byte = trie.byte(node);
-    const std::uint32_t end = trie.end(node);
-    const TermId wide = path.back().wider_row->next[byte];
-    if (wide == kNever) {
-      node = end;
-      continue;
-    }
-    const Open& at = path.back();
-    const TermId next = !at.apart.has(byte) ? wide
-                        : at.row != nullptr ? at.row->next[byte]
-                                            : step_once(at.term, byte, work);
-    if (next == kNever) {
-      take_away(trie.tokens_below(node));
-      pass_crossings(end, false);
-      node = end;
-      continue;
-    }
-    const bool is_beyond = at.is_beyond || (like.until && ((like.unlike >> kByteGroups[byte]) & 1) != 0);
-    const auto is_like = [&] {
-      pass_crossings(node, false);
-      return !is_beyond && (trie.groups_below(node) & like.unlike) == 0 &&
-             (crossing == known_crossings.end() || *crossing >= end);
-    };
-    if (next == wide || is_like() || same_below(next, wide, node, work)) {
-      pass_crossings(end, true);
-      node = end;
-      continue;
-    }
-    pass_crossings(node + 1, false);
-    if (end > node + 1) {
-      if (terms_[next].nullable) candidates.push_back(node);
-      enter(node, end, next, wide, is_beyond);
-    }
-    ++node;
-  }
-  for (std::uint32_t node : candidates) {
-    const auto below = trie.tokens_below(node).subspan(trie.tokens_at(node).size());
-    if (!std::ranges::all_of(below, has)) made.crossings.push_back(node);
-  }
-  std::ranges::sort(made.crossings);
-  share_crossings(made, known.crossings_of, work);
-  work.spend(4 * visited + mask_words_ / 8);
-  if (known.dense == kNone) {
-    std::ranges::copy_if(known.tokens, std::back_inserter(made.tokens), has);
-    made.lacks = {};
-  } else if (made.lacks.size() <= mask_words_ / 4) {
-    std::ranges::sort(made.lacks);
-    made.dense = known.dense;
-  } else {
-    work.spend(mask_words_ / 8);
-    made.lacks = {};
-    made.dense = keep_dense();
-  }
-  return true;
 }
 
 std::uint32_t Lexicon::keep_dense() {

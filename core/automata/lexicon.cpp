@@ -443,6 +443,7 @@ bool Lexicon::alive(TermId term, Work& work) {
   if (const Life known = known_life(term); known != Life::unknown) return known == Life::alive;
   if (leaves_some(term, work)) return true;
   if (const TermId without = without_most(term, 0, work); without != kNone) return alive(without, work);
+  if (all_until_closed(term, work).wider != kNone) return true;
   for (auto text = found_.begin(); text != found_.end(); ++text) {
     if (!accepts(term, *text, work)) continue;
     std::rotate(found_.begin(), text, text + 1);

@@ -110,6 +110,11 @@ class Lexicon {
     TermId wider = kNone;
     std::uint64_t room = 0;  // within so many bytes the two do not differ
   };
+  struct Within {
+    TermId text = kNone, counter = kNone, rest = kNone;
+    Bound bound;
+    std::uint64_t way = 0;
+  };
   TermId without_most(TermId term, std::uint64_t room, Work& work);
   Unbounded unbounded(TermId term, Work& work);
   Bound bound_of(TermId term);
@@ -165,6 +170,7 @@ class Lexicon {
   class Opened;
   Likeness known_beside(TermId id, bool& passing, Work& work);
   bool is_open(TermId id) const;
+  bool may_ask_for(TermId term, Work& work);
   static bool is_text(const Row& item);
   const Lane& lane(TermId item, TermId rest, const Inside& uncounted, Work& work);
   static std::vector<Lane::Counted> by_count(std::span<const Lane::Counted> list);
@@ -187,15 +193,19 @@ class Lexicon {
   void walk_text(const Suffixes& text, const Suffixes::Place& place, Inside& made, Work& work);
   // automata/inside.cpp
   void settle(Inside& made, Work& work);
+  std::uint32_t keep_dense();
+  // automata/beside.cpp
+  class Beside;
   bool walk_beside(TermId term, const Likeness& like, std::uint32_t most, Inside& made, Work& work);
   bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);
-  std::uint32_t keep_dense();
+  Within within(TermId term, Work& work);
+  bool walk_within(TermId term, Inside& made, Work& work);
   // automata/likeness.cpp
   Likeness until_closed(TermId term, Work& work);
   Likeness all_until_closed(TermId term, Work& work);
-  bool all_go_on(std::span<const TermId> parts, TermId begun, TermId close, Work& work);
+  bool all_go_on(std::span<const TermId> parts, TermId begun, TermId close, std::uint64_t& way, Work& work);
   enum class Found : std::uint8_t { never, last, anywhere };
-  Found found_after(TermId pattern, TermId begun, Work& work);
+  Found found_after(TermId pattern, TermId begun, std::uint64_t& way, Work& work);
   bool is_any_text(TermId term, Work& work);
   bool can_be_counted(TermId character, TermId close, Work& work);
   Likeness likeness_until(TermId wider, TermId close, Work& work);

@@ -45,19 +45,27 @@ Lexicon::Likeness Lexicon::all_until_closed(TermId term, Work& work) {
   const std::vector<TermId> parts(terms_.parts(both).begin(), terms_.parts(both).end());
   const auto is_plain = [&](TermId part) { return terms_[part].plain; };
   if (parts.size() > kMostParts || !std::ranges::all_of(parts, is_plain)) return {};
-  const std::vector<TermId> beginnings = terms_.beginnings(parts[0]);
-  work.spend(4 * beginnings.size());
-  for (const TermId begun : beginnings) {
-    const TermId characters = last_of(begun);
-    if (!is_any_text(characters, work) || !is_state(begun, characters, work)) continue;
-    if (all_go_on(parts, begun, rest, work)) return likeness_until(terms_.cat(begun, rest), rest, work);
+  for (TermId part : parts) {
+    const std::vector<TermId> beginnings = terms_.beginnings(part);
+    work.spend(4 * beginnings.size());
+    bool is_tried = false;
+    for (const TermId begun : beginnings) {
+      const TermId characters = last_of(begun);
+      if (!is_any_text(characters, work) || !is_state(begun, characters, work)) continue;
+      std::uint64_t way = 0;
+      if (all_go_on(parts, begun, rest, way, work)) return likeness_until(terms_.cat(begun, rest), rest, work);
+      is_tried = true;
+    }
+    if (is_tried) break;  // all patterns begin with the same characters
   }
   return {};
 }
 
-// Whether the parts of an intersection do so, where the characters have begun.
-bool Lexicon::all_go_on(std::span<const TermId> parts, TermId begun, TermId close, Work& work) {
+// Whether the parts of an intersection do so, where the characters have begun. `way`: the bytes, and so at most the
+// characters, that are then to be found.
+bool Lexicon::all_go_on(std::span<const TermId> parts, TermId begun, TermId close, std::uint64_t& way, Work& work) {
   const TermId characters = last_of(begun);
+  way = 0;
   bool is_text = false;  // one of the parts has no other texts
   std::size_t patterns = 0, last_ones = 0;
   for (TermId part : parts) {
@@ -67,7 +75,7 @@ bool Lexicon::all_go_on(std::span<const TermId> parts, TermId begun, TermId clos
       if (!can_be_counted(terms_[characters].a, close, work)) return false;
       is_text = true;
     } else {
-      const Found found = found_after(part, begun, work);
+      const Found found = found_after(part, begun, way, work);
       if (found == Found::never) return false;
       if (found == Found::last) ++last_ones;
       ++patterns;
@@ -78,26 +86,30 @@ bool Lexicon::all_go_on(std::span<const TermId> parts, TermId begun, TermId clos
 }
 
 // Whether what a pattern looks for may come after any characters, as one of its alternatives says; and whether any
-// characters may follow. What is to come must be of such characters itself: a shortest text is tried.
-Lexicon::Found Lexicon::found_after(TermId pattern, TermId begun, Work& work) {
+// characters may follow. What is to come must be of such characters itself: a shortest text is tried. Its length is
+// added to `way`.
+Lexicon::Found Lexicon::found_after(TermId pattern, TermId begun, std::uint64_t& way, Work& work) {
   const TermId characters = last_of(begun);
   const std::vector<TermId> alternatives = terms_[pattern].op == Op::alt
                                                ? std::vector(terms_.parts(pattern).begin(), terms_.parts(pattern).end())
                                                : std::vector{pattern};
   Found best = Found::never;
+  std::uint64_t length = 0;
   work.spend(alternatives.size());
   for (TermId one : alternatives) {
     if (one == begun) return Found::anywhere;
-    if (terms_[one].op != Op::cat || terms_[one].a != begun) continue;
+    if (best == Found::anywhere || terms_[one].op != Op::cat || terms_[one].a != begun) continue;
     const TermId tail = terms_[one].b, end = last_of(tail);
+    const Found found = end == characters || end == kAll ? Found::anywhere : Found::last;
     std::vector<std::uint8_t> text;
-    if (!terms_.shortest(tail, text, work)) continue;
+    if (found == best || !terms_.shortest(tail, text, work)) continue;
     TermId at = characters;
     for (std::size_t i = 0; i < text.size() && at != kNever; ++i) at = row(at, work).next[text[i]];
     if (at == kNever || !terms_[at].nullable) continue;
-    if (end == characters || end == kAll) return Found::anywhere;
-    best = Found::last;
+    best = found;
+    length = text.size();
   }
+  way += length;
   return best;
 }
 

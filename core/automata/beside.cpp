@@ -1,0 +1,261 @@
+// Records that are made from the record of a wider term: only where the two differ is the trie walked. Sound because the
+// wider one accepts all that this one does, so tokens are only taken away.
+//
+// Cost: what a mask has bits for, and a step for each node that is visited.
+#include <algorithm>
+#include <iterator>
+
+#include "automata/lexicon.hpp"
+
+namespace narrows {
+
+namespace {
+constexpr std::uint32_t kFewChildren = 6;  // a row takes as long as so many steps
+}  // namespace
+
+// A record that is being made: what the wider one has, less what is taken away.
+class Lexicon::Beside {
+ public:
+  Beside(Lexicon& lexicon, const Inside& known, Inside& made, Work& work)
+      : lexicon_(lexicon),
+        known_(known),
+        known_crossings_(lexicon.inside(known.crossings_of, work).crossings),
+        made_(made),
+        work_(work),
+        crossing_(known_crossings_.begin()) {
+    lexicon_.load(known_);
+    made_.lacks = known_.lacks;
+    made_.deepest = known_.deepest;
+  }
+
+  bool has(std::uint32_t token) const { return ((lexicon_.scratch_[token >> 5] >> (token & 31)) & 1) != 0; }
+
+  void take_away(std::span<const std::uint32_t> tokens) {
+    work_.spend(tokens.size() / 4);
+    for (std::uint32_t t : tokens) {
+      if (!has(t)) continue;
+      lexicon_.scratch_[t >> 5] ^= 1u << (t & 31);
+      made_.lacks.push_back(t);
+    }
+  }
+
+  // The crossings of the wider term at nodes before `until`, which are visited in order.
+  void pass_crossings(std::uint32_t until, bool kept) {
+    for (; crossing_ != known_crossings_.end() && *crossing_ < until; ++crossing_)
+      if (kept) made_.crossings.push_back(*crossing_);
+  }
+  bool crosses_before(std::uint32_t until) const { return crossing_ != known_crossings_.end() && *crossing_ < until; }
+
+  void finish(std::uint64_t visited) {
+    std::ranges::sort(made_.crossings);
+    lexicon_.share_crossings(made_, known_.crossings_of, work_);
+    work_.spend(4 * visited + lexicon_.mask_words_ / 8);
+    if (known_.dense == kNone) {
+      std::ranges::copy_if(known_.tokens, std::back_inserter(made_.tokens), [&](std::uint32_t t) { return has(t); });
+      made_.lacks = {};
+    } else if (made_.lacks.size() <= lexicon_.mask_words_ / 4) {
+      std::ranges::sort(made_.lacks);
+      made_.dense = known_.dense;
+    } else {
+      work_.spend(lexicon_.mask_words_ / 8);
+      made_.lacks = {};
+      made_.dense = lexicon_.keep_dense();
+    }
+  }
+
+ private:
+  Lexicon& lexicon_;
+  const Inside& known_;
+  const std::vector<std::uint32_t>& known_crossings_;
+  Inside& made_;
+  Work& work_;
+  std::vector<std::uint32_t>::const_iterator crossing_;
+};
+
+// No token below the node tells the two apart. Of an intersection: none is so long that a bound on it matters. Of a
+// counter: none is long enough to use it up, and either it has no lower bound to meet or none has a byte that leaves
+// it. Of several counters: none is long enough to use one up, and their lower bounds are the same.
+bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& work) {
+  if (!terms_[term].plain) return without_most(term, trie_->height(node), work) == wider;
+  const Terms::Count count = terms_.count_apart(term, wider);
+  if (!count.found) {
+    const Unbounded without = uncounted(term, work);
+    return without.wider == wider && trie_->height(node) <= without.room;
+  }
+  if (trie_->height(node) > count.room) return false;
+  return count.same_min || (trie_->groups_below(node) & row(count.rest, work).first_groups) == 0;
+}
+
+// The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the
+// wider one accepts all that this one does, so tokens are only taken away. False where the two differ at more than
+// `most` nodes: then nothing is made.
+bool Lexicon::walk_beside(TermId start, const Likeness& like, std::uint32_t most, Inside& made, Work& work) {
+  const Trie& trie = *trie_;
+  const TermId wider = like.wider;
+  Beside beside(*this, inside(wider, work), made, work);
+  struct Open {
+    std::uint32_t end;
+    TermId term;
+    const Row* row;  // none of a passing term, and where few bytes go on
+    ByteSet apart;
+    const Row* wider_row;
+    bool is_beyond;  // nothing is known of how they differ
+  };
+  std::vector<std::uint32_t> candidates;
+  std::vector<Open> path;
+  const auto enter = [&](std::uint32_t node, std::uint32_t end, TermId term, TermId wide, bool is_beyond) {
+    const bool passes = is_passing(term, work);
+    std::uint32_t children = 0;
+    for (std::uint32_t child = node + 1; child < end && children < kFewChildren; child = trie.end(child)) ++children;
+    path.push_back({end, term, passes || children < kFewChildren ? nullptr : &row(term, work),
+                    passes ? apart(term, wide, work) : ByteSet::all(), &row(wide, work), is_beyond});
+  };
+  enter(0, trie.size(), start, wider, false);
+  std::uint32_t visited = 0;
+  for (std::uint32_t node = 1; node < trie.size();) {
+    while (node >= path.back().end) path.pop_back();
+    if (++visited > most) {
+      work.spend(4 * visited);
+      return false;
+    }
+    const std::uint8_t byte = trie.byte(node);
+    const std::uint32_t end = trie.end(node);
+    const TermId wide = path.back().wider_row->next[byte];
+    if (wide == kNever) {
+      node = end;
+      continue;
+    }
+    const Open& at = path.back();
+    const TermId next = !at.apart.has(byte) ? wide
+                        : at.row != nullptr ? at.row->next[byte]
+                                            : step_once(at.term, byte, work);
+    if (next == kNever) {
+      beside.take_away(trie.tokens_below(node));
+      beside.pass_crossings(end, false);
+      node = end;
+      continue;
+    }
+    const bool is_beyond = at.is_beyond || (like.until && ((like.unlike >> kByteGroups[byte]) & 1) != 0);
+    const auto is_like = [&] {
+      beside.pass_crossings(node, false);
+      return !is_beyond && (trie.groups_below(node) & like.unlike) == 0 && !beside.crosses_before(end);
+    };
+    if (next == wide || is_like() || same_below(next, wide, node, work)) {
+      beside.pass_crossings(end, true);
+      node = end;
+      continue;
+    }
+    beside.pass_crossings(node + 1, false);
+    if (end > node + 1) {
+      if (terms_[next].nullable) candidates.push_back(node);
+      enter(node, end, next, wide, is_beyond);
+    }
+    ++node;
+  }
+  for (std::uint32_t node : candidates) {
+    const auto below = trie.tokens_below(node).subspan(trie.tokens_at(node).size());
+    if (!std::ranges::all_of(below, [&](std::uint32_t t) { return beside.has(t); })) made.crossings.push_back(node);
+  }
+  beside.finish(visited);
+  return true;
+}
+
+// A text beside a greatest number of its characters: what it is without that number, the counter, and what closes it;
+// nothing where the term is something else. Within `way` bytes the text can be ended, wherever in it that is.
+//
+// The text may be found anywhere (all_go_on), and may then have a least number, too. Or it is a plain term of such
+// characters.
+Lexicon::Within Lexicon::within(TermId term, Work& work) {
+  constexpr std::size_t kMostParts = 8;
+  const auto [both, rest] = intersection(term);
+  if (both == kNever || terms_[rest].op == Op::cat || terms_[rest].nullable) return {};
+  const std::vector<TermId> parts(terms_.parts(both).begin(), terms_.parts(both).end());
+  work.spend(16 * parts.size());
+  if (parts.size() > kMostParts) return {};
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    const Bound bound = bound_of(parts[k]);
+    if (bound.any == kNone || !is_any_text(bound.items, work) || !is_state(bound.any, bound.items, work)) continue;
+    if (!can_be_counted(terms_[bound.items].a, rest, work)) continue;
+    std::vector<TermId> others = parts;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
+    Within found{.text = terms_.both(others), .counter = parts[k], .rest = rest, .bound = bound, .way = 0};
+    if (std::ranges::all_of(others, [&](TermId other) { return terms_[other].plain; }) &&
+        all_go_on(others, bound.any, rest, found.way, work))
+      return found;
+    if (others.size() > 1 || bound.min > 0 || !terms_[found.text].plain) continue;
+    if (!holds_only(found.text, bound.items, bound.any, work)) continue;
+    found.way = terms_.longest_way(found.text);
+    return found;
+  }
+  return {};
+}
+
+// The same for a text beside a greatest number, near to that number. The two parts are followed on their own, for
+// together they have a state for each number. A subtree is left as soon as no token in it is long enough.
+bool Lexicon::walk_within(TermId term, Inside& made, Work& work) {
+  const Within start = within(term, work);
+  if (start.text == kNone) return false;
+  const Trie& trie = *trie_;
+  const TermId wider = terms_.cat(start.text, start.rest);
+  if (!may_ask_for(wider, work)) return false;
+  const Inside& known = inside(wider, work);
+  if (known.dense == kNone) return false;
+  Beside beside(*this, known, made, work);
+  const ByteSet close = first(start.rest, work);
+  const Groups closing = groups_of(close);
+  StepMap left_of;  // by state of the counter: how many characters are left
+  const auto left = [&](TermId counter) {
+    if (const std::uint32_t known_left = left_of.find(counter, 0); known_left != kNone) return known_left;
+    const Bound bound = bound_of(counter);
+    const auto found = static_cast<std::uint32_t>(bound.any == kNone ? 0 : bound.max);
+    left_of.insert(counter, 0, found);
+    return found;
+  };
+  const auto is_alive = [&](TermId text, TermId counter, std::uint64_t characters) {
+    const bool goes_on = start.bound.min > 0 || !terms_[text].plain;  // all_go_on
+    if (characters >= (goes_on ? start.way : std::min(start.way, terms_.shortest_length(text)))) return true;
+    return alive(terms_.cat(terms_.both(std::vector<TermId>{text, counter}), start.rest), work);
+  };
+  struct Open {
+    std::uint32_t end;
+    TermId text, counter;
+    const Row *text_row, *counter_row;
+  };
+  std::vector<Open> path;
+  const auto enter = [&](std::uint32_t end, TermId text, TermId counter) {
+    path.push_back({end, text, counter, &raw_row(text, work), &row(counter, work)});
+  };
+  enter(trie.size(), start.text, start.counter);
+  std::uint64_t visited = 0;
+  for (std::uint32_t node = 1; node < trie.size();) {
+    while (node >= path.back().end) path.pop_back();
+    const Open& at = path.back();
+    const std::uint8_t byte = trie.byte(node);
+    const std::uint32_t end = trie.end(node);
+    ++visited;
+    const TermId text = at.text_row->next[byte], counter = at.counter_row->next[byte];
+    bool is_same = true;  // below the node
+    bool is_out = false;
+    if (text == kNever) {
+      is_out = terms_[at.text].nullable && !terms_[at.counter].nullable && close.has(byte);
+    } else {
+      const std::uint64_t characters = counter == kNever ? 0 : left(counter);
+      is_out = counter == kNever || !is_alive(text, counter, characters);
+      const bool may_close = terms_[counter].nullable || (trie.groups_below(node) & closing) == 0;
+      is_same = end == node + 1 || (may_close && characters >= trie.height(node) + start.way);
+    }
+    if (is_out) beside.take_away(trie.tokens_below(node));
+    if (is_out || is_same) {
+      beside.pass_crossings(end, !is_out);
+      node = end;
+      continue;
+    }
+    beside.pass_crossings(node + 1, false);
+    enter(end, text, counter);
+    ++node;
+  }
+  beside.finish(visited);
+  return true;
+}
+
+}  // namespace narrows
