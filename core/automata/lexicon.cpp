@@ -384,7 +384,7 @@ TermId Lexicon::step_once(TermId term, std::uint8_t byte, Work& work) {
 TermId Lexicon::derivative(TermId term, std::uint8_t byte, Work& work) {
   work.spend(4);
   const Term t = terms_[term];
-  if (t.plain && (has_row(term) || t.front >= kGreatFront)) return raw_row(term, work).next[byte];
+  if (t.plain && has_row(term)) return raw_row(term, work).next[byte];
   if (t.op == Op::literals) return terms_.literals_after(t, byte);
   if (t.op == Op::substrings) return terms_.substrings_after(t, byte);
   if (t.op == Op::repeat) {

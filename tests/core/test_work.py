@@ -37,13 +37,15 @@ def vocabulary() -> Vocabulary:
 
 
 def write(matcher: Matcher, vocabulary: Vocabulary, steps: int) -> None:
-    """Any token that fits, again and again."""
+    """Any token that fits, again and again, until the text ends."""
     choose = random.Random(1)
     row = np.zeros((vocabulary.size + 31) // 32, np.int32)
     for _ in range(steps):
         matcher.fill_mask(row)
         fitting = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
         assert matcher.accept(choose.choice(fitting.tolist()))
+        if matcher.is_finished:
+            return
 
 
 @pytest.mark.parametrize("name", DEAR)
@@ -109,17 +111,51 @@ def test_text_with_many_states_is_read_beside_text_without(vocabulary: Vocabular
     assert constraint.stats()["shared_states"] - before < most * len(text)
 
 
+def words(count: int, begin: int = 0) -> str:
+    """Words of 3 to 10 letters, as alternatives of a pattern."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return "|".join("".join(random.Random(n).choices(letters, k=3 + n % 8)) for n in range(begin, begin + count))
+
+
+# Schemas of many words. Each met the limit within some tokens, at a time when every state looked at every word.
+MANY_WORDS = {
+    "in any case, near a greatest length": {"pattern": f"(?i:{words(200)})", "maxLength": 20},
+    "in any case, with a length": {"pattern": f"(?i:{words(200)})", "minLength": 20, "maxLength": 60},
+    "two lists": {"allOf": [{"pattern": words(200)}, {"pattern": words(200, 200)}]},
+    "three lists": {"allOf": [{"pattern": words(100, n)} for n in (0, 100, 200)], "minLength": 30},
+    "none of them": {"not": {"pattern": words(200)}},
+    "none of them, in any case": {"not": {"pattern": f"(?i:{words(200)})"}, "minLength": 10, "maxLength": 100},
+    "none of them, as a look-ahead": {"pattern": f"^(?!.*(?:{words(200)}))"},
+    "one of some and none of others": {"pattern": words(200), "not": {"pattern": words(200, 200)}},
+    "exactly one of two lists": {"oneOf": [{"pattern": words(50)}, {"pattern": words(300, 50)}]},
+    "beside a format": {"format": "uri", "pattern": words(200)},
+    "keys": {"type": "object", "patternProperties": {words(200): {"type": "integer"}}},
+    "keys of two kinds": {
+        "type": "object",
+        "patternProperties": {words(200): {"type": "integer"}, words(200, 200): {"minimum": 3}},
+    },
+}
+
+
+@pytest.mark.parametrize("name", MANY_WORDS)
+def test_many_words_beside_something_can_be_written(vocabulary: Vocabulary, name: str) -> None:
+    schema = {"type": "string"} | MANY_WORDS[name]
+    constraint = vocabulary.compile(Grammar.from_json_schema(schema))
+    for _ in range(2):
+        write(constraint.matcher(), vocabulary, 12)
+
+
 @pytest.mark.parametrize("flag", ["", "i"])
 def test_one_of_many_words_anywhere_can_be_written(vocabulary: Vocabulary, flag: str) -> None:
     """Such a pattern moves apart soon, and is read beside plain text there, too. Without that, the first mask took more
     work than a step may."""
-    words = ["".join(random.Random(n).choices("abcdefghijklmnopqrstuvwxyz", k=3 + n % 8)) for n in range(200)]
-    schema = {"type": "string", "pattern": f"(?{flag}:{'|'.join(words)})"}
+    listed = words(200)
+    schema = {"type": "string", "pattern": f"(?{flag}:{listed})"}
     constraint = vocabulary.compile(Grammar.from_json_schema(schema))
     write(constraint.matcher(), vocabulary, 12)
     matcher = constraint.matcher()
     row = np.zeros((vocabulary.size + 31) // 32, np.int32)
-    for part in ['"', "not ", words[7][:2], words[7][2:], '"']:
+    for part in ['"', "not ", listed.split("|")[7][:2], listed.split("|")[7][2:], '"']:
         matcher.fill_mask(row)
         assert matcher.accept_bytes(part.encode())
     assert matcher.is_accepting
