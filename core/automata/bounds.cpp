@@ -64,7 +64,7 @@ Lexicon::Unbounded Lexicon::unbounded(TermId term, Work& work) {
   const std::vector<TermId> parts(terms_.parts(both).begin(), terms_.parts(both).end());
   work.spend(32 * parts.size());
   if (parts.size() > kMostParts) return {};
-  if (const Within found = within(term, work); found.text != kNone && found.bound.max >= found.way + found.bound.min) {
+  if (const Within found = within(term, work); found.text != kNone && found.bound.max > found.way + found.bound.min) {
     const TermId least = found.bound.min == 0 ? kAll : found.bound.least;
     return {terms_.cat(terms_.both(std::vector<TermId>{found.text, least}), rest), found.bound.max - found.way};
   }
