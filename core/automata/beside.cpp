@@ -190,15 +190,13 @@ Lexicon::Within Lexicon::within(TermId term, Work& work) {
   return {};
 }
 
-// The same for a text of many states beside a greatest number, near to that number. The two parts are followed on their own, for
-// together they have a state for each number. A subtree is left as soon as no token in it is long enough.
+// The same for a text of many states beside a greatest number, near to that number. The two parts are followed on their
+// own, for together they have a state for each number. A subtree is left as soon as no token in it is long enough.
 bool Lexicon::walk_within(TermId term, Inside& made, Work& work) {
   const Within start = within(term, work);
   if (start.text == kNone) return false;
   // Few states take less with their rows, and over the coarse trie.
-  const bool is_one = terms_[start.text].op != Op::both;
-  const std::vector<TermId> texts =
-      is_one ? std::vector{start.text} : std::vector(terms_.parts(start.text).begin(), terms_.parts(start.text).end());
+  const std::vector<TermId> texts = terms_.split(start.text, Op::both);
   if (std::ranges::all_of(texts, [&](TermId text) { return has_few_states(text, work); })) return false;
   const Trie& trie = *trie_;
   const TermId wider = terms_.cat(start.text, start.rest);

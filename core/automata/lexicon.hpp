@@ -141,6 +141,7 @@ class Lexicon {
   TermId after_parts(const Parts& parts, std::vector<TermId>& next);
   bool row_of_parts(TermId term, Row& made, Work& work);
   void row_of_derivatives(TermId term, Row& made, Work& work);
+  // automata/life.cpp
   Life known_life(TermId term) const;
   void mark_dead(TermId term);
   void mark_alive(TermId term, std::uint8_t towards);

@@ -90,9 +90,7 @@ bool Lexicon::all_go_on(std::span<const TermId> parts, TermId begun, TermId clos
 // added to `way`.
 Lexicon::Found Lexicon::found_after(TermId pattern, TermId begun, std::uint64_t& way, Work& work) {
   const TermId characters = last_of(begun);
-  const std::vector<TermId> alternatives = terms_[pattern].op == Op::alt
-                                               ? std::vector(terms_.parts(pattern).begin(), terms_.parts(pattern).end())
-                                               : std::vector{pattern};
+  const std::vector<TermId> alternatives = terms_.split(pattern, Op::alt);
   Found best = Found::never;
   std::uint64_t length = 0;
   work.spend(alternatives.size());

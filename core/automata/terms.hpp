@@ -88,6 +88,11 @@ class Terms {
 
   // The terms that an alternation or an intersection is of; valid until the next term is made.
   std::span<const TermId> parts(TermId term) const { return children(terms_[term]); }
+  // The parts of a term of this kind; any other term alone.
+  std::vector<TermId> split(TermId term, Op op) const {
+    if (terms_[term].op != op) return {term};
+    return {parts(term).begin(), parts(term).end()};
+  }
   // What the alternatives of a term begin with, each with a shorter and a shorter head, as far as these are few.
   std::vector<TermId> beginnings(TermId term) const;
   // The bytes of a set.
