@@ -22,11 +22,13 @@ class FlashAttention(str, Enum):
     ON, OFF, AUTO = "on", "off", "auto"
 
 
-Threads = Annotated[int | None, typer.Option("--threads", "-t", metavar="N", help="Threads that run the model.", min=1)]
+Threads = Annotated[
+    int | None, typer.Option("--threads", "-t", metavar="N", help="Threads for steps of one token.", min=1)
+]
 ThreadsBatch = Annotated[
     int | None,
     typer.Option(
-        "--threads-batch", "-tb", metavar="N", help="Threads for batches of several tokens; as --threads.", min=1
+        "--threads-batch", "-tb", metavar="N", help="Threads for steps of several tokens; as --threads.", min=1
     ),
 ]
 ContextSize = Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as C
 import logging
+import os
 
 import pytest
 from lora_file import write_adapter
@@ -61,6 +62,39 @@ def test_options_reach_the_library(model_path, options):
         assert again.cached_tokens > 50
         said = engine.describe()
         assert {name: said[name] for name in options} == options
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity"), reason="the system does not say which cores a process may use"
+)
+@pytest.mark.parametrize(
+    ("cores", "options", "threads", "batch_threads"),
+    [
+        (1, {}, 1, 1),
+        (2, {}, 1, 2),
+        (4, {}, 3, 4),
+        (64, {}, 8, 8),
+        (2, {"n_threads": 2}, 2, 2),
+        (4, {"n_threads": 1}, 1, 1),
+        (4, {"n_threads_batch": 2}, 3, 2),
+    ],
+)
+def test_all_cores_compute_steps_of_several_tokens(model_path, monkeypatch, cores, options, threads, batch_threads):
+    """One core is left for the masks in steps of one token. Who names a number of threads gets no more than that."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    with LlamaCppEngine(model_path, n_ctx=64, **options) as engine:
+        said = engine.describe()
+        assert (said["n_threads"], said["n_threads_batch"]) == (threads, batch_threads)
+
+
+def test_a_cache_of_bf16_has_the_same_bits_with_any_number_of_threads(model_path):
+    """From 257 cells on llama.cpp has another way for f16, one token and several threads."""
+    found = []
+    for threads in (1, 2):
+        options = {"n_threads": threads, "cache_type_k": "bf16", "cache_type_v": "bf16"}
+        with LlamaCppEngine(model_path, n_ctx=512, **options) as engine:
+            found.append(confidence(answer(engine, "Paris is the capital of France. " * 40 + PROMPT, max_tokens=2)))
+    assert found[0] == found[1]
 
 
 def test_a_quantised_cache_is_smaller_and_computes_something_else(model_path):

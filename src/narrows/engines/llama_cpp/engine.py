@@ -54,8 +54,9 @@ class LlamaCppEngine:
       default is larger if max_num_seqs is 63 or more.
     prefill_chunk: most prompt tokens per step while other sequences generate. A step takes fewer if it would otherwise
       take more than twice its time.
-    n_threads: default 1 on one or two cores, else all cores but one, at most 8.
-    n_threads_batch, n_ubatch, n_gpu_layers, cache_type_k, cache_type_v, flash_attn, use_mmap, use_mlock, lora: see
+    n_threads: threads for steps of one token. Default 1 on one or two cores, else all cores but one, at most 8.
+    n_threads_batch: threads for steps of several tokens. Default: n_threads if it is given, else all cores, at most 8.
+    n_ubatch, n_gpu_layers, cache_type_k, cache_type_v, flash_attn, use_mmap, use_mlock, lora: see
       `options.ModelOptions`. An element of `lora` is a path or (path, scale).
     embeddings: compute embeddings, too, in a context of its own.
     pooling: none, mean, cls or last. Default: the model's.
@@ -119,11 +120,12 @@ class LlamaCppEngine:
         n_ctx = n_ctx or max(2 * _LONGEST, most)
         self._library = load_library(library)
         wanted = embedding_options(self._library, embeddings, pooling, embd_normalize, embd_batch)
+        cores = _cores()
         checked = model_options(
             self._library,
             n_batch=n_batch,
-            n_threads=_default_threads() if n_threads is None else n_threads,
-            n_threads_batch=n_threads_batch,
+            n_threads=min(max(cores - 1, 1), 8) if n_threads is None else n_threads,
+            n_threads_batch=min(cores, 8) if n_threads is None and n_threads_batch is None else n_threads_batch,
             n_ubatch=n_ubatch,
             n_gpu_layers=n_gpu_layers,
             cache_type_k=cache_type_k,
@@ -379,6 +381,6 @@ def _shut_down(process: int, scheduler: Scheduler, model: LlamaModel, embedder: 
     model.close()
 
 
-def _default_threads() -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 1 if cores <= 2 else min(cores - 1, 8)
+def _cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

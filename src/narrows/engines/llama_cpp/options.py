@@ -34,7 +34,7 @@ Lora = str | os.PathLike[str] | tuple[str | os.PathLike[str], float]
 class ModelOptions:
     """Options of llama.cpp, checked.
 
-    n_threads: threads that compute the steps. n_threads_batch: threads for steps of several tokens. n_ubatch: most
+    n_threads: threads for steps of one token. n_threads_batch: threads for steps of several tokens. n_ubatch: most
     tokens that are computed together.
     n_gpu_layers: layers that a library with a GPU puts there; below 0 means all.
     cache_type_k, cache_type_v: types of keys and values, see `CACHE_TYPES`. A quantised cache_type_v needs flash
