@@ -118,7 +118,7 @@ TermId Lexicon::uncount(TermId term, std::uint32_t depth, std::uint64_t& room, W
   const Term t = terms_[term];
   if (depth == kMostDepth) return term;
   if (t.op == Op::repeat) {
-    if (t.c == kNoMax || t.c == t.b || terms_[t.a].nullable || !has_few_states(t.a, work)) return term;
+    if (t.c == kNoMax || t.c == t.b || t.c == 1 || terms_[t.a].nullable || !has_few_states(t.a, work)) return term;
     const std::uint64_t bytes = t.c * terms_.shortest_length(t.a);
     if (bytes < kLeastRoom) return term;
     room = std::min(room, bytes);

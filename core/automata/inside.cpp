@@ -76,6 +76,7 @@ Lexicon::Likeness Lexicon::known_beside(TermId id, bool& passing, Work& work) {
     return {.wider = within, .unlike = ~Groups{0}, .until = false};
   if (const TermId more = uncounted(id, work).wider; more != kNone && is_text(row(id, work)))
     return {.wider = more, .unlike = ~Groups{0}, .until = false};
+  if (const Likeness like = text_before_more(id, work); like.wider != kNone) return like;
   return likeness(id, work);
 }
 

@@ -213,6 +213,7 @@ class Lexicon {
   TermId last_of(TermId term) const;
   TermId without_least(TermId term);
   Likeness plain_until_closed(TermId term, Work& work);
+  Likeness text_before_more(TermId term, Work& work);
   const Likeness& likeness(TermId term, Work& work);
   struct Pairs;
   bool find_pairs(TermId term, TermId text, Pairs& pairs, Work& work);
@@ -239,7 +240,8 @@ class Lexicon {
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
   std::vector<TermId> open_;                     // whose records are being made
   std::vector<TermId> texts_;                    // with a record that others may be like
-  std::vector<std::uint32_t> like_of_;           // by term: a likeness, of which the first two are none
+  StepMap begun_with_;                  // texts before more: by the characters, and by what they are wider than
+  std::vector<std::uint32_t> like_of_;  // by term: a likeness, of which the first two are none
   std::vector<Likeness> likenesses_{{}, {}};
   std::vector<std::unique_ptr<Lane>> lanes_;  // by item and what follows it: lane_of_
   StepMap lane_of_, bounded_;                 // bounded_: dense masks, by the term without a bound and the bound

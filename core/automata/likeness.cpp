@@ -180,6 +180,28 @@ Lexicon::Likeness Lexicon::plain_until_closed(TermId term, Work& work) {
   return {};
 }
 
+// A text with much after it, such as a string in an object that is one terminal. Up to what closes the string it is as
+// others that begin with such a text. The first of them is walked. The others are made beside one that takes anything
+// after the close.
+Lexicon::Likeness Lexicon::text_before_more(TermId term, Work& work) {
+  if (terms_[term].op != Op::cat || !terms_[term].plain) return {};
+  TermId text = terms_[term].a, after = terms_[term].b;
+  while (terms_[text].op == Op::cat) {
+    after = terms_[text].b;
+    text = terms_[text].a;
+  }
+  const bool is_more = text != terms_[term].a || terms_[after].op == Op::cat;
+  if (!is_more || terms_[after].nullable || !is_any_text(text, work)) return {};
+  if (!can_be_counted(terms_[text].a, after, work)) return {};
+  const ByteSet close = terms_.first(after, work);
+  const TermId wider = terms_.cat(text, terms_.cat(terms_.set(close), kAll));
+  if (begun_with_.find(text, wider) == kNone) {
+    begun_with_.insert(text, wider, 0);
+    return {};
+  }
+  return {.wider = wider, .unlike = groups_of(close), .until = true, .is_close = false};
+}
+
 // What is found for two terms holds for all states that both come to.
 const Lexicon::Likeness& Lexicon::likeness(TermId term, Work& work) {
   if (like_of_.size() <= term) like_of_.resize(terms_.size(), 0);

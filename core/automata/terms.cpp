@@ -1,7 +1,9 @@
 #include "automata/terms.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 namespace narrows {
 
@@ -91,6 +93,56 @@ TermId Terms::combine(Op op, std::vector<TermId>& items) {
   return intern(term, items);
 }
 
+// Whether a counter stands among the first parts of a term.
+bool Terms::has_count(TermId id) const {
+  constexpr int kMostHeads = 4;
+  const auto counts = [&](TermId part) { return terms_[part].op == Op::repeat && terms_[part].c != kNoMax; };
+  for (int i = 0; i < kMostHeads && terms_[id].op == Op::cat; ++i, id = terms_[id].b)
+    if (counts(terms_[id].a)) return true;
+  return counts(id);
+}
+
+// Whether all texts of a term are texts of the other, as its counters say: the same parts stand in both, and each
+// counter allows no more. A part that may be left out may be missing. False may be wrong.
+bool Terms::counts_less(TermId id, TermId other) {
+  constexpr int kMostParts = 16;
+  const auto is_less = [&](TermId part, TermId than) {
+    const Term &x = terms_[part], &y = terms_[than];
+    if (part == than) return true;
+    return x.op == Op::repeat && y.op == Op::repeat && x.a == y.a && x.b >= y.b && x.c <= y.c;
+  };
+  for (int i = 0; id != other && terms_[other].op == Op::cat; ++i) {
+    if (i == kMostParts) return false;
+    ++compared_;
+    const Term &x = terms_[id], &y = terms_[other];
+    if (x.op == Op::cat && is_less(x.a, y.a)) {
+      id = x.b;
+    } else if (!terms_[y.a].nullable) {
+      return false;
+    }
+    other = y.b;
+  }
+  return is_less(id, other);
+}
+
+// In a text where a character may end one item and stand in another, an alternative begins at each of them. All but a
+// few of these differ in their counters alone.
+void Terms::drop_lesser_counts(std::vector<TermId>& items) {
+  constexpr std::size_t kMost = 64;
+  if (items.size() < 2 || items.size() > kMost) return;
+  std::vector<TermId> counting;
+  std::ranges::copy_if(items, std::back_inserter(counting), [&](TermId id) { return has_count(id); });
+  if (counting.empty()) return;
+  std::ranges::sort(items);
+  items.erase(std::unique(items.begin(), items.end()), items.end());
+  std::erase_if(items, [&](TermId id) {
+    const auto is_more = [&](TermId other) { return other != id && counts_less(id, other); };
+    if (!std::ranges::any_of(counting, is_more)) return false;
+    std::erase(counting, id);  // of two that hold each other's texts, one is left
+    return true;
+  });
+}
+
 TermId Terms::alt(std::span<const TermId> given) {
   std::vector<TermId> items;
   ByteSet one_byte;
@@ -117,6 +169,7 @@ TermId Terms::alt(std::span<const TermId> given) {
   if (!one_byte.empty()) items.push_back(set(one_byte));
   if (empty && !nullable) items.push_back(kEmpty);
   if (items.empty()) return empty ? kEmpty : kNever;
+  drop_lesser_counts(items);
   return combine(Op::alt, items);
 }
 
@@ -285,7 +338,7 @@ TermId Terms::literals_step(const Term& term, std::uint8_t byte, ByteSet& same) 
 }
 
 TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work) {
-  work.spend(4);  // a unit is some 5 ns
+  work.spend(4 + std::exchange(compared_, 0) / 2);  // a unit is some 5 ns
   const Term t = terms_[id];
   switch (t.op) {
     case Op::never:

@@ -160,8 +160,12 @@ class Terms {
   TermId literals_step(const Term& term, std::uint8_t byte, ByteSet& same);
   TermId wider_part(TermId id);
   TermId combine(Op op, std::vector<TermId>& items);
+  void drop_lesser_counts(std::vector<TermId>& items);
+  bool has_count(TermId id) const;
+  bool counts_less(TermId id, TermId other);
 
   std::uint32_t max_depth_ = 1'000;
+  std::uint64_t compared_ = 0;  // parts of alternatives, since the last derivative
   std::vector<Term> terms_;
   std::vector<TermId> children_;
   std::vector<ByteSet> sets_;

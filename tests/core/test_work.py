@@ -159,3 +159,33 @@ def test_one_of_many_words_anywhere_can_be_written(vocabulary: Vocabulary, flag:
         matcher.fill_mask(row)
         assert matcher.accept_bytes(part.encode())
     assert matcher.is_accepting
+
+
+HOST = r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?)$"
+RULE = {
+    "oneOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "object", "properties": {"rules": {"$ref": "#/$defs/rules"}}, "additionalProperties": False},
+    ]
+}
+RULES = {"type": "object", "properties": {f"rule {number}": RULE for number in range(39)}}
+# Schemas with a text that met the limit. In the first, an alternative began at each dot of the text, and of each token.
+# In the second, each key had a text of its own for what may come after it.
+LONG_ONES = {
+    "a host's name": ({"type": "string", "pattern": HOST}, '"www.example.com"'),
+    "unique objects of many keys": (
+        {"$ref": "#/$defs/rules", "$defs": {"rules": {"type": "array", "uniqueItems": True, "items": RULES}}},
+        '[{"rule 1": "//", "rule 2": "ab"}, {"rule 1": "//", "rule 3": {"rules": [{"rule 1": "cd"}]}}]',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LONG_ONES)
+def test_every_mask_of_a_text_is_made(vocabulary: Vocabulary, name: str) -> None:
+    schema, text = LONG_ONES[name]
+    matcher = vocabulary.compile(Grammar.from_json_schema(schema)).matcher()
+    row = np.zeros((vocabulary.size + 31) // 32, np.int32)
+    for byte in text.encode():
+        matcher.fill_mask(row)
+        assert matcher.accept_bytes(bytes([byte]))
+    assert matcher.is_accepting
