@@ -95,7 +95,7 @@ class EmbeddingContext:
         computing.set_context(params)
         params.n_ctx = params.n_batch = params.n_ubatch = self.tokens
         params.n_seq_max = min(MOST_SEQUENCES, self.tokens)
-        params.n_threads = computing.n_threads_batch
+        params.n_threads = params.n_threads_batch = computing.n_threads_shared
         params.embeddings = True
         params.pooling_type = _OF_MODEL if options.pooling is None else POOLING[options.pooling]
         params.kv_unified = True  # one pool of cells, so that an input may take all of them

@@ -55,7 +55,8 @@ class LlamaCppEngine:
     prefill_chunk: most prompt tokens per step while other sequences generate. A step takes fewer if it would otherwise
       take more than twice its time.
     n_threads: threads for steps of one token. Default 1 on one or two cores, else all cores but one, at most 8.
-    n_threads_batch: threads for steps of several tokens. Default: n_threads if it is given, else all cores, at most 8.
+    n_threads_batch: threads for steps of several tokens. Default: n_threads if it is given. Else all cores, at most 8,
+      for a sequence that runs alone, and as n_threads for several: their masks, and the server, need a core, too.
     n_ubatch, n_gpu_layers, cache_type_k, cache_type_v, flash_attn, use_mmap, use_mlock, lora: see
       `options.ModelOptions`. An element of `lora` is a path or (path, scale).
     embeddings: compute embeddings, too, in a context of its own.
@@ -121,11 +122,14 @@ class LlamaCppEngine:
         self._library = load_library(library)
         wanted = embedding_options(self._library, embeddings, pooling, embd_normalize, embd_batch)
         cores = _cores()
+        default_threads = min(max(cores - 1, 1), 8)
+        is_default = n_threads is None and n_threads_batch is None
         checked = model_options(
             self._library,
             n_batch=n_batch,
-            n_threads=min(max(cores - 1, 1), 8) if n_threads is None else n_threads,
-            n_threads_batch=min(cores, 8) if n_threads is None and n_threads_batch is None else n_threads_batch,
+            n_threads=default_threads if n_threads is None else n_threads,
+            n_threads_batch=min(cores, 8) if is_default else n_threads_batch,
+            n_threads_shared=default_threads if is_default else None,
             n_ubatch=n_ubatch,
             n_gpu_layers=n_gpu_layers,
             cache_type_k=cache_type_k,

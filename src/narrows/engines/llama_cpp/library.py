@@ -247,6 +247,7 @@ def _signatures(model_params: Any, context_params: Any, batch: Any) -> list[tupl
         ("llama_n_seq_max", _u32, (_ptr,)),
         ("llama_n_threads", _i32, (_ptr,)),
         ("llama_n_threads_batch", _i32, (_ptr,)),
+        ("llama_set_n_threads", None, (_ptr, _i32, _i32)),
         ("llama_supports_gpu_offload", _bool, ()),
         ("llama_supports_mlock", _bool, ()),
         ("llama_adapter_lora_init", _ptr, (_ptr, C.c_char_p)),

@@ -118,6 +118,8 @@ class LlamaModel(ModelText):
         self.shares_prefixes = not (lib.llama_model_is_recurrent(self._model) or lib.llama_model_is_hybrid(self._model))
         self._abort = Abort(lib, self._context)
         self._batch = TokenBatch(lib, n_batch)
+        self._options = options
+        self._is_shared = False
 
     # Decoding.
 
@@ -127,7 +129,15 @@ class LlamaModel(ModelText):
         """Run one batch. 0: success. 1: no free cells, nothing changed. 2: aborted. Below 0: a failure. After 2 or a
         failure, part of the batch may stay in the cells. The GIL is released meanwhile."""
         self._batch.fill(tokens, positions, sequences, wanted)
+        self._share_threads(any(sequence != sequences[0] for sequence in sequences))
         return int(self._lib.llama_decode(self._context, self._batch.value))
+
+    def _share_threads(self, shared: bool) -> None:
+        """Set the threads for steps of several tokens, by whether these are of several sequences."""
+        if shared != self._is_shared:
+            self._is_shared = shared
+            batch = self._options.n_threads_shared if shared else self._options.n_threads_batch
+            self._lib.llama_set_n_threads(self._context, self._options.n_threads, batch)
 
     def logits(self, index: int) -> NDArray[np.float32]:
         """The row of the batch's token `index`: a view, float32[vocab_size], valid until the next decode."""

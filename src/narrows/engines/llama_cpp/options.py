@@ -34,7 +34,8 @@ Lora = str | os.PathLike[str] | tuple[str | os.PathLike[str], float]
 class ModelOptions:
     """Options of llama.cpp, checked.
 
-    n_threads: threads for steps of one token. n_threads_batch: threads for steps of several tokens. n_ubatch: most
+    n_threads: threads for steps of one token. n_threads_batch: threads for steps of several tokens of one sequence.
+    n_threads_shared: threads for steps of several sequences. n_ubatch: most
     tokens that are computed together.
     n_gpu_layers: layers that a library with a GPU puts there; below 0 means all.
     cache_type_k, cache_type_v: types of keys and values, see `CACHE_TYPES`. A quantised cache_type_v needs flash
@@ -44,6 +45,7 @@ class ModelOptions:
 
     n_threads: int
     n_threads_batch: int
+    n_threads_shared: int
     n_ubatch: int
     n_gpu_layers: int
     cache_type_k: str
@@ -82,6 +84,7 @@ def model_options(
     n_batch: int,
     n_threads: int,
     n_threads_batch: int | None = None,
+    n_threads_shared: int | None = None,
     n_ubatch: int | None = None,
     n_gpu_layers: int = 0,
     cache_type_k: str = "f16",
@@ -98,6 +101,7 @@ def model_options(
     wants(FLAG, use_mmap=use_mmap, use_mlock=use_mlock)
     wants(TEXT, cache_type_k=cache_type_k, cache_type_v=cache_type_v, flash_attn=flash_attn)
     n_threads_batch = n_threads if n_threads_batch is None else n_threads_batch
+    n_threads_shared = n_threads_batch if n_threads_shared is None else n_threads_shared
     n_ubatch = min(n_batch, 512) if n_ubatch is None else n_ubatch
     for name, number in (("n_threads", n_threads), ("n_threads_batch", n_threads_batch)):
         if not 1 <= number <= _MOST_THREADS:
@@ -122,8 +126,8 @@ def model_options(
     if use_mlock and not library.llama_supports_mlock():
         raise refused("use_mlock", "is not supported by llama.cpp on this system")
     return ModelOptions(
-        n_threads, n_threads_batch, n_ubatch, n_gpu_layers, cache_type_k, cache_type_v, flash_attn, use_mmap, use_mlock,
-        tuple(_adapter(each) for each in lora),
+        n_threads, n_threads_batch, n_threads_shared, n_ubatch, n_gpu_layers, cache_type_k, cache_type_v, flash_attn,
+        use_mmap, use_mlock, tuple(_adapter(each) for each in lora),
     )  # fmt: skip
 
 
