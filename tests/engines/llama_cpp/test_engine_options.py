@@ -11,6 +11,7 @@ from lora_file import write_adapter
 
 from narrows.engines.api import Output, Request, SamplingParams
 from narrows.engines.llama_cpp import LlamaCppEngine, library
+from narrows.engines.llama_cpp import engine as engine_module
 from narrows.engines.llama_cpp.options import CACHE_TYPES, FLASH_ATTENTION, model_options
 from narrows.errors import InputError
 
@@ -68,23 +69,44 @@ def test_options_reach_the_library(model_path, options):
     not hasattr(os, "sched_getaffinity"), reason="the system does not say which cores a process may use"
 )
 @pytest.mark.parametrize(
-    ("cores", "options", "threads", "batch_threads"),
+    ("cores", "options", "threads"),
     [
-        (1, {}, 1, 1),
-        (2, {}, 1, 2),
-        (4, {}, 3, 4),
-        (64, {}, 8, 8),
-        (2, {"n_threads": 2}, 2, 2),
-        (4, {"n_threads": 1}, 1, 1),
-        (4, {"n_threads_batch": 2}, 3, 2),
+        (1, {}, (1, 1, 1)),
+        (2, {}, (1, 2, 1)),
+        (4, {}, (3, 4, 3)),
+        (64, {}, (8, 8, 8)),
+        (2, {"n_threads": 2}, (2, 2, 2)),
+        (4, {"n_threads": 1}, (1, 1, 1)),
+        (4, {"n_threads_batch": 2}, (3, 2, 2)),
     ],
 )
-def test_all_cores_compute_steps_of_several_tokens(model_path, monkeypatch, cores, options, threads, batch_threads):
-    """One core is left for the masks in steps of one token. Who names a number of threads gets no more than that."""
+def test_all_cores_compute_for_one_sequence_alone(model_path, monkeypatch, cores, options, threads):
+    """Otherwise one core is left for the masks. Who names a number of threads gets no more than that."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
     with LlamaCppEngine(model_path, n_ctx=64, **options) as engine:
         said = engine.describe()
-        assert (said["n_threads"], said["n_threads_batch"]) == (threads, batch_threads)
+        assert (said["n_threads"], said["n_threads_batch"], said["n_threads_shared"]) == threads
+
+
+def test_each_step_has_the_threads_for_its_number_of_sequences(model_path, monkeypatch):
+    monkeypatch.setattr(engine_module, "_cores", lambda: 2)
+    with LlamaCppEngine(model_path, n_ctx=512) as engine:
+        context, lib = engine._model._context, engine._library
+        seen = []
+        decode = lib.llama_decode
+        monkeypatch.setattr(
+            lib, "llama_decode", lambda *given: seen.append(lib.llama_n_threads_batch(context)) or decode(*given)
+        )
+        answer(engine, max_tokens=2)
+        assert set(seen) == {2}
+        seen.clear()
+        sampling = SamplingParams(temperature=0, max_tokens=8)
+        request = Request(request_id="2", prompt_token_ids=engine.encode(PROMPT), sampling=sampling, n=2)
+        assert sum(len(piece.token_ids) for piece in engine.generate(request)) == 16
+        assert 1 in seen
+        seen.clear()
+        answer(engine, "Once upon a time", max_tokens=2)
+        assert set(seen) == {2}
 
 
 def test_a_cache_of_bf16_has_the_same_bits_with_any_number_of_threads(model_path):
