@@ -12,6 +12,7 @@ from lora_file import write_adapter
 from narrows.engines.api import Output, Request, SamplingParams
 from narrows.engines.llama_cpp import LlamaCppEngine, library
 from narrows.engines.llama_cpp import engine as engine_module
+from narrows.engines.llama_cpp.model import LlamaModel
 from narrows.engines.llama_cpp.options import CACHE_TYPES, FLASH_ATTENTION, model_options
 from narrows.errors import InputError
 
@@ -89,14 +90,17 @@ def test_all_cores_compute_for_one_sequence_alone(model_path, monkeypatch, cores
 
 
 def test_each_step_has_the_threads_for_its_number_of_sequences(model_path, monkeypatch):
+    seen = []
+    decode = LlamaModel.decode
+
+    def seeing(model, *batch):
+        code = decode(model, *batch)
+        seen.append(model.library.llama_n_threads_batch(model._context))
+        return code
+
     monkeypatch.setattr(engine_module, "_cores", lambda: 2)
+    monkeypatch.setattr(LlamaModel, "decode", seeing)
     with LlamaCppEngine(model_path, n_ctx=512) as engine:
-        context, lib = engine._model._context, engine._library
-        seen = []
-        decode = lib.llama_decode
-        monkeypatch.setattr(
-            lib, "llama_decode", lambda *given: seen.append(lib.llama_n_threads_batch(context)) or decode(*given)
-        )
         answer(engine, max_tokens=2)
         assert set(seen) == {2}
         seen.clear()
