@@ -28,7 +28,11 @@ Threads = Annotated[
 ThreadsBatch = Annotated[
     int | None,
     typer.Option(
-        "--threads-batch", "-tb", metavar="N", help="Threads for steps of several tokens; as --threads.", min=1
+        "--threads-batch",
+        "-tb",
+        metavar="N",
+        help="Threads for steps of several tokens. Default: as --threads, if that is given.",
+        min=1,
     ),
 ]
 ContextSize = Annotated[

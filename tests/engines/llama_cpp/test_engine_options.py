@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes as C
 import logging
-import os
 
 import pytest
 from lora_file import write_adapter
@@ -66,9 +65,6 @@ def test_options_reach_the_library(model_path, options):
         assert {name: said[name] for name in options} == options
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "sched_getaffinity"), reason="the system does not say which cores a process may use"
-)
 @pytest.mark.parametrize(
     ("cores", "options", "threads"),
     [
@@ -83,19 +79,18 @@ def test_options_reach_the_library(model_path, options):
 )
 def test_all_cores_compute_for_one_sequence_alone(model_path, monkeypatch, cores, options, threads):
     """Otherwise one core is left for the masks. Who names a number of threads gets no more than that."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(engine_module, "_cores", lambda: cores)
     with LlamaCppEngine(model_path, n_ctx=64, **options) as engine:
         said = engine.describe()
         assert (said["n_threads"], said["n_threads_batch"], said["n_threads_shared"]) == threads
 
 
 def test_each_step_has_the_threads_for_its_number_of_sequences(model_path, monkeypatch):
-    seen = []
-    decode = LlamaModel.decode
+    seen, loaded, decode = [], library.load_library(), LlamaModel.decode
 
     def seeing(model, *batch):
         code = decode(model, *batch)
-        seen.append(model.library.llama_n_threads_batch(model._context))
+        seen.append(loaded.llama_n_threads_batch(model._context))
         return code
 
     monkeypatch.setattr(engine_module, "_cores", lambda: 2)
