@@ -146,6 +146,20 @@ def test_a_stream_piped_into_parse(url: str, tmp_path: Path) -> None:
     assert done.stdout.count("delta ") > 1, done.stdout
 
 
+@pytest.mark.model
+def test_the_request_that_selects(url: str) -> None:
+    """docs/decoding.md has it over several lines."""
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    (page,) = (page for page in PAGES if page.name == "decoding.md")
+    command = "curl " + page.read_text().split("\ncurl ", 1)[1].split("\nnarrows ", 1)[0]
+    command = command.replace("localhost:8000", url.removeprefix("http://"))
+    out = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=100, check=True).stdout
+    (choice,) = json.loads(out)["choices"]
+    assert [option["text"] for option in choice["options"]] == ["Yes, it is.", "No, it is not."]
+    assert choice["message"]["content"] in ("Yes, it is.", "No, it is not.")
+
+
 def shell_lines() -> Iterator[tuple[str, str]]:
     """The page and the text of each line of its blocks for a shell, comments left out."""
     for page in PAGES:
