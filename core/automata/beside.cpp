@@ -75,7 +75,11 @@ class Lexicon::Beside {
 // No token below the node tells the two apart. Of an intersection: none is so long that a bound on it matters. Of a
 // counter: none is long enough to use it up, and either it has no lower bound to meet or none has a byte that leaves
 // it. Of several counters: none is long enough to use one up, and their lower bounds are the same.
-bool Lexicon::same_below(TermId term, TermId wider, std::uint32_t node, Work& work) {
+bool Lexicon::same_below(TermId term, TermId wider, std::uint64_t way, std::uint32_t node, Work& work) {
+  if (way != kNoBound) {
+    const Terms::Recounted without = terms_.without_bounds(term);
+    return without.term == wider && trie_->height(node) + way <= without.room;
+  }
   if (!terms_[term].plain) return without_most(term, trie_->height(node), work) == wider;
   const Terms::Count count = terms_.count_apart(term, wider);
   if (!count.found) {
@@ -140,7 +144,7 @@ bool Lexicon::walk_beside(TermId start, const Likeness& like, std::uint32_t most
       beside.pass_crossings(node, false);
       return !is_beyond && (trie.groups_below(node) & like.unlike) == 0 && !beside.crosses_before(end);
     };
-    if (next == wide || is_like() || same_below(next, wide, node, work)) {
+    if (next == wide || is_like() || same_below(next, wide, like.way, node, work)) {
       beside.pass_crossings(end, true);
       node = end;
       continue;

@@ -34,10 +34,60 @@ TermId Lexicon::clamp_inside(TermId term, Work& work) {
     if (clamped_inside_.size() <= id) clamped_inside_.resize(terms_.size(), kNone);
     return clamped_inside_[id] = as;
   };
-  remember(id);  // which is right, too: the record below may ask for this one
+  remember(id);  // which is right, too: the records below may ask for this one
   const TermId found = without_most(id, 0, work);
-  if (found == kNone || without_most(id, inside(found, work).deepest, work) == kNone) return id;
+  if (found == kNone) {
+    if (until_closed(id, work).wider != kNone) return id;  // a text is known that it is like
+    const Unbounded far = without_bounds(id, work);
+    return far.wider != kNone && inside_[far.wider]->deepest <= far.room ? remember(far.wider) : id;
+  }
+  if (without_most(id, inside(found, work).deepest, work) == kNone) return id;
   return remember(found);
+}
+
+// Any other term without the greatest numbers of its counters. Within so many bytes the two do not differ: neither these
+// nor the bytes that then end the text reach such a number. How long the ways to the end are is known once the record of
+// the wider term is made, for that looks at all the states that tokens lead to.
+Lexicon::Unbounded Lexicon::without_bounds(TermId term, Work& work) {
+  const auto [wider, room] = terms_.without_bounds(term);
+  if (wider == term || terms_[term].plain || terms_[wider].plain) return {};
+  if (is_open(wider) || is_passing(wider, work) || clamp_inside(wider, work) != wider) return {};
+  if (inside_.size() <= wider || !inside_[wider]) {
+    auto made = std::make_unique<Inside>();
+    walk(wider, *made, work);
+    made->way = longest_known_way(wider, work);
+    keep(wider, std::move(made));
+  }
+  const std::uint64_t way = inside_[wider]->way;
+  return way < room ? Unbounded{wider, room - way} : Unbounded{};
+}
+
+// The most bytes that end a text of a term, from any state that its rows lead to so far.
+std::uint64_t Lexicon::longest_known_way(TermId term, Work& work) {
+  std::uint64_t longest = 0;
+  std::vector<TermId> met{term};
+  std::vector<bool> is_met(terms_.size());
+  for (std::size_t i = 0; i < met.size(); ++i) {
+    if (!has_row(met[i]) || !rows_[row_of_[met[i]]]->final) continue;
+    work.spend(32);
+    TermId last = kNever;
+    for (TermId next : rows_[row_of_[met[i]]]->next) {
+      if (next == last || next == kNever) continue;
+      last = next;
+      if (is_met[next]) continue;
+      is_met[next] = true;
+      if (terms_[next].plain) {
+        longest = std::max(longest, terms_.longest_way(next));
+        continue;
+      }
+      std::uint64_t way = known_way(next);
+      for (std::size_t k = 0; way == kNoWay && k < found_.size(); ++k)
+        if (accepts(next, found_[k], work)) way = known_way(next);
+      longest = std::max(longest, way);
+      met.push_back(next);
+    }
+  }
+  return longest;
 }
 
 // The wider form of what begins with an intersection (Unbounded), kNone where the two may differ within the next `room`

@@ -70,6 +70,9 @@ Lexicon::Likeness Lexicon::known_beside(TermId id, bool& passing, Work& work) {
   if (const Likeness like = until_closed(id, work); like.wider != kNone) return like;
   TermId wider = terms_.wider(id);
   passing = wider != kNone && is_passing(id, work);
+  if (!passing && without_most(id, 0, work) == kNone)
+    if (const TermId far = without_bounds(id, work).wider; far != kNone)
+      return {.wider = far, .unlike = ~Groups{0}, .until = false, .way = inside_[far]->way};
   while (wider != kNone && !passing && !terms_[wider].plain) wider = terms_.wider(wider);
   if (wider != kNone) return {.wider = wider, .unlike = parting(id, wider, work), .until = true};
   if (const TermId within = without_most(id, 0, work); within != kNone)

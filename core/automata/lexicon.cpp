@@ -278,7 +278,7 @@ bool Lexicon::goes_round_on_the_way(TermId term, Work& work) {
       at = r.next[text[read++]];
     } else {
       if (at >= life_.size() || life_[at] != Life::alive) return false;  // the way is not known
-      at = r.next[towards_[at]];
+      at = r.next[towards_[at].byte];
     }
     if (at == kNever) return false;
   }

@@ -27,6 +27,7 @@ struct Inside {
   std::vector<std::uint32_t>
       crossings;              // in order: trie nodes where a text of the term ends and some token goes on beyond it
   std::uint32_t deepest = 0;  // bytes of a token that stay inside, at most
+  std::uint64_t way = ~0ull;  // bytes that end the text after any token, at most, as far as it was asked for
 };
 
 inline constexpr std::uint64_t kNoBound = ~0ull;
@@ -84,6 +85,11 @@ class Lexicon {
     bool final = false;  // successors that accept nothing have been replaced by kNever
   };
   enum class Life : std::uint8_t { unknown, alive, dead };
+  static constexpr std::uint16_t kNoWay = 0xffff;
+  struct Onward {
+    std::uint8_t byte = 0;       // leads on to the end
+    std::uint16_t way = kNoWay;  // so many bytes do, as far as is known
+  };
   class Frontier;
 
   bool has_row(TermId term) const { return term < row_of_.size() && row_of_[term] != kNone; }
@@ -115,6 +121,8 @@ class Lexicon {
     Bound bound;
     std::uint64_t way = 0;
   };
+  Unbounded without_bounds(TermId term, Work& work);
+  std::uint64_t longest_known_way(TermId term, Work& work);
   TermId without_most(TermId term, std::uint64_t room, Work& work);
   Unbounded unbounded(TermId term, Work& work);
   Bound bound_of(TermId term);
@@ -144,7 +152,8 @@ class Lexicon {
   // automata/life.cpp
   Life known_life(TermId term) const;
   void mark_dead(TermId term);
-  void mark_alive(TermId term, std::uint8_t towards);
+  void mark_alive(TermId term, std::uint8_t byte, TermId next);
+  std::uint64_t known_way(TermId term);
   bool witnessed(TermId term, Work& work);
   bool accepts(TermId term, std::span<const std::uint8_t> text, Work& work);
   std::vector<std::uint8_t> way_out(TermId term, Work& work);
@@ -163,9 +172,10 @@ class Lexicon {
   };
   struct Likeness {
     TermId wider = kNone;
-    Groups unlike = 0;      // groups with a byte after which only one of the two goes on
-    bool until = false;     // and after which nothing more is known
-    bool is_close = false;  // few nodes have such a byte below them
+    Groups unlike = 0;             // groups with a byte after which only one of the two goes on
+    bool until = false;            // and after which nothing more is known
+    bool is_close = false;         // few nodes have such a byte below them
+    std::uint64_t way = kNoBound;  // Inside::way of the wider one, if greatest numbers are all that it lacks
   };
   const Inside& keep(TermId id, std::unique_ptr<Inside> made);
   class Opened;
@@ -198,7 +208,7 @@ class Lexicon {
   // automata/beside.cpp
   class Beside;
   bool walk_beside(TermId term, const Likeness& like, std::uint32_t most, Inside& made, Work& work);
-  bool same_below(TermId term, TermId wider, std::uint32_t node, Work& work);
+  bool same_below(TermId term, TermId wider, std::uint64_t way, std::uint32_t node, Work& work);
   Within within(TermId term, Work& work);
   bool walk_within(TermId term, Inside& made, Work& work);
   // automata/likeness.cpp
@@ -227,7 +237,7 @@ class Lexicon {
   std::vector<std::uint32_t> row_of_;  // by term, kNone where there is none yet
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Life> life_;                        // by term
-  std::vector<std::uint8_t> towards_;             // by term that is alive: the byte that leads on to the end
+  std::vector<Onward> towards_;                   // by term that is alive
   std::vector<std::vector<std::uint8_t>> found_;  // texts that searches found, the last that helped first
   std::vector<std::uint8_t> goes_round_;          // by term: 0 unknown, 1 no, 2 yes
   std::vector<TermId> clamped_;                   // by term, kNone where not asked for yet

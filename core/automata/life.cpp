@@ -24,13 +24,22 @@ void Lexicon::mark_dead(TermId term) {
   life_[term] = Life::dead;
 }
 
-// `towards` leads to a state that is alive already, and so all of them together to an accepting one.
-void Lexicon::mark_alive(TermId term, std::uint8_t towards) {
+// `byte` leads to a state that is alive already, and so all of them together to an accepting one.
+void Lexicon::mark_alive(TermId term, std::uint8_t byte, TermId next) {
   if (known_life(term) == Life::alive) return;
+  const std::uint64_t way = known_way(next) + 1;
   if (life_.size() < terms_.size()) life_.resize(terms_.size(), Life::unknown);
   if (towards_.size() < terms_.size()) towards_.resize(terms_.size());
   life_[term] = Life::alive;
-  towards_[term] = towards;
+  towards_[term] = {byte, static_cast<std::uint16_t>(std::min<std::uint64_t>(way, kNoWay))};
+}
+
+// How many bytes end a text of a state that is alive, as far as a way is known.
+std::uint64_t Lexicon::known_way(TermId term) {
+  if (terms_[term].nullable) return 0;
+  if (terms_[term].plain) return terms_.shortest_length(term);
+  const bool is_known = term < life_.size() && life_[term] == Life::alive;
+  return is_known ? towards_[term].way : kNoWay;
 }
 
 bool Lexicon::alive(TermId term, Work& work) {
@@ -69,7 +78,7 @@ bool Lexicon::witnessed(TermId term, Work& work) {
   std::vector<std::uint8_t> text;
   for (TermId guide = terms_.relax(term); !terms_[guide].nullable;) {
     if (terms_.shortest(guide, text, work)) break;
-    const std::uint8_t byte = towards_[guide];
+    const std::uint8_t byte = towards_[guide].byte;
     text.push_back(byte);
     guide = raw_row(guide, work).next[byte];
   }
@@ -85,7 +94,10 @@ bool Lexicon::accepts(TermId term, std::span<const std::uint8_t> text, Work& wor
     at = derivative(at, text[path.size() - 1], work);
   }
   if (known_life(at) != Life::alive) return false;
-  for (; !path.empty(); path.pop_back()) mark_alive(path.back(), text[path.size() - 1]);
+  for (; !path.empty(); path.pop_back()) {
+    mark_alive(path.back(), text[path.size() - 1], at);
+    at = path.back();
+  }
   return true;
 }
 
@@ -100,7 +112,7 @@ std::vector<std::uint8_t> Lexicon::way_out(TermId term, Work& work) {
       break;
     }
     if (at >= life_.size() || life_[at] != Life::alive) return {};
-    text.push_back(towards_[at]);
+    text.push_back(towards_[at].byte);
     at = derivative(at, text.back(), work);
   }
   return text;
@@ -160,8 +172,10 @@ bool Lexicon::search(TermId term, bool is_relaxed, Work& work) {
   Frontier frontier(terms_, term, false);
   frontier.is_new(term);
   const auto all_alive = [&](std::uint32_t at) {
-    for (; frontier.seen()[at].from != kNone; at = frontier.seen()[at].from)
-      mark_alive(frontier.seen()[frontier.seen()[at].from].term, frontier.seen()[at].byte);
+    for (; frontier.seen()[at].from != kNone; at = frontier.seen()[at].from) {
+      const auto& reached = frontier.seen()[at];
+      mark_alive(frontier.seen()[reached.from].term, reached.byte, reached.term);
+    }
     return true;
   };
   for (std::uint32_t at = frontier.pop(); at != kNone; at = frontier.pop()) {
@@ -180,7 +194,7 @@ bool Lexicon::search(TermId term, bool is_relaxed, Work& work) {
         life = known_life(next);
       }
       if (life == Life::alive) {
-        mark_alive(here, static_cast<std::uint8_t>(b));
+        mark_alive(here, static_cast<std::uint8_t>(b), next);
         return all_alive(at);
       }
       if (life == Life::unknown) frontier.push({next, at, depth, static_cast<std::uint8_t>(b)});

@@ -1,5 +1,6 @@
 // Simpler forms of a term: without counts that no token can tell apart, and wider ones, which accept at least as much.
 #include <algorithm>
+#include <functional>
 
 #include "automata/terms.hpp"
 
@@ -48,35 +49,59 @@ TermId Terms::clamp(TermId id, std::uint32_t length) {
 
 TermId Terms::relax(TermId id) {
   constexpr std::uint32_t kGreat = 16;
-  const auto known = [&](TermId t) { return t < relaxed_.size() ? relaxed_[t] : kNone; };
-  const auto remember = [&](TermId from, TermId to) {
-    if (relaxed_.size() < terms_.size()) relaxed_.resize(terms_.size(), kNone);
-    relaxed_[from] = to;
+  const auto relaxed = [this](const Term& t, TermId item) {
+    const bool is_great = t.b > kGreat || (t.c != kNoMax && t.c > kGreat);
+    return Recounted{is_great ? repeat(item, t.b > kGreat ? 1 : t.b, kNoMax) : repeat(item, t.b, t.c)};
+  };
+  return recount(id, relaxed_, relaxed).term;
+}
+
+Terms::Recounted Terms::without_bounds(TermId id) {
+  constexpr std::uint64_t kLeastRoom = 16;
+  const auto unbounded = [this](const Term& t, TermId item) {
+    const std::uint64_t room = t.c == kNoMax ? 0 : std::min(t.c * shortest_length(t.a), std::uint64_t{kNone});
+    if (room < kLeastRoom || t.b == t.c) return Recounted{repeat(item, t.b, t.c)};
+    return Recounted{repeat(item, t.b, kNoMax), static_cast<std::uint32_t>(room)};
+  };
+  return recount(id, without_bounds_, unbounded);
+}
+
+// The term with other bounds of its counters, as `bounded` has them, but for those in a complement.
+Terms::Recounted Terms::recount(TermId id, std::vector<Recounted>& found,
+                                const std::function<Recounted(const Term&, TermId item)>& bounded) {
+  const auto known = [&](TermId t) { return t < found.size() ? found[t] : Recounted{}; };
+  const auto remember = [&](TermId from, const Recounted& to) {
+    if (found.size() < terms_.size()) found.resize(terms_.size());
+    found[from] = to;
   };
   std::vector<TermId> spine;
   TermId at = id;
-  while (known(at) == kNone && terms_[at].op == Op::cat) {
+  while (known(at).term == kNone && terms_[at].op == Op::cat) {
     spine.push_back(at);
     at = terms_[at].b;
   }
-  TermId result = known(at);
-  if (result == kNone) {
+  Recounted result = known(at);
+  if (result.term == kNone) {
     const Term t = terms_[at];
-    result = at;
+    result = {at};
     if (t.op == Op::repeat) {
-      const bool is_great = t.b > kGreat || (t.c != kNoMax && t.c > kGreat);
-      const TermId item = relax(t.a);
-      result = is_great ? repeat(item, t.b > kGreat ? 1 : t.b, kNoMax) : repeat(item, t.b, t.c);
+      const Recounted item = recount(t.a, found, bounded);
+      result = bounded(t, item.term);
+      result.room = std::min(result.room, item.room);
     } else if (t.op == Op::alt || t.op == Op::both) {
       std::vector<TermId> made;
-      for (std::uint32_t i = 0; i < t.b; ++i) made.push_back(relax(children_[t.a + i]));
-      result = t.op == Op::alt ? alt(made) : both(made);
+      for (std::uint32_t i = 0; i < t.b; ++i) {
+        const Recounted part = recount(children_[t.a + i], found, bounded);
+        made.push_back(part.term);
+        result.room = std::min(result.room, part.room);
+      }
+      result.term = t.op == Op::alt ? alt(made) : both(made);
     }
     remember(at, result);
   }
   while (!spine.empty()) {
-    const TermId head = terms_[spine.back()].a;
-    result = cat(relax(head), result);
+    const Recounted head = recount(terms_[spine.back()].a, found, bounded);
+    result = {cat(head.term, result.term), std::min(head.room, result.room)};
     remember(spine.back(), result);
     spine.pop_back();
   }

@@ -93,36 +93,52 @@ TermId Terms::combine(Op op, std::vector<TermId>& items) {
   return intern(term, items);
 }
 
-// Whether a counter stands among the first parts of a term.
-bool Terms::has_count(TermId id) const {
+// Whether a counter stands among the first parts of a term, or within one of these.
+bool Terms::has_count(TermId id, int depth) const {
   constexpr int kMostHeads = 4;
-  const auto counts = [&](TermId part) { return terms_[part].op == Op::repeat && terms_[part].c != kNoMax; };
+  const auto counts = [&](TermId part) {
+    const Term& t = terms_[part];
+    if (t.op == Op::repeat) return t.c != kNoMax;
+    if (depth == kMostNested || (t.op != Op::cat && t.op != Op::alt)) return false;
+    if (t.op == Op::cat) return has_count(part, depth + 1);
+    return t.b <= kMostNestedParts &&
+           std::ranges::any_of(children(t), [&](TermId child) { return has_count(child, depth + 1); });
+  };
   for (int i = 0; i < kMostHeads && terms_[id].op == Op::cat; ++i, id = terms_[id].b)
     if (counts(terms_[id].a)) return true;
-  return counts(id);
+  return terms_[id].op != Op::cat && counts(id);
 }
 
 // Whether all texts of a term are texts of the other, as its counters say: the same parts stand in both, and each
 // counter allows no more. A part that may be left out may be missing. False may be wrong.
-bool Terms::counts_less(TermId id, TermId other) {
+bool Terms::counts_less(TermId id, TermId other, int depth) {
   constexpr int kMostParts = 16;
-  const auto is_less = [&](TermId part, TermId than) {
-    const Term &x = terms_[part], &y = terms_[than];
-    if (part == than) return true;
-    return x.op == Op::repeat && y.op == Op::repeat && x.a == y.a && x.b >= y.b && x.c <= y.c;
-  };
   for (int i = 0; id != other && terms_[other].op == Op::cat; ++i) {
     if (i == kMostParts) return false;
-    ++compared_;
-    const Term &x = terms_[id], &y = terms_[other];
-    if (x.op == Op::cat && is_less(x.a, y.a)) {
+    const Term x = terms_[id], y = terms_[other];
+    if (x.op == Op::cat && part_counts_less(x.a, y.a, depth)) {
       id = x.b;
     } else if (!terms_[y.a].nullable) {
       return false;
     }
     other = y.b;
   }
-  return is_less(id, other);
+  return part_counts_less(id, other, depth);
+}
+
+// The same of two parts: counters of the same items, or what is made of such parts. Of an alternation, each alternative
+// has one in the other that allows as much.
+bool Terms::part_counts_less(TermId id, TermId other, int depth) {
+  ++compared_;
+  const Term &x = terms_[id], &y = terms_[other];
+  if (id == other) return true;
+  if (x.op == Op::repeat && y.op == Op::repeat) return x.a == y.a && x.b >= y.b && x.c <= y.c;
+  if (depth == kMostNested) return false;
+  if (x.op == Op::alt && y.op == Op::alt && x.b <= kMostNestedParts && y.b <= kMostNestedParts)
+    return std::ranges::all_of(children(x), [&](TermId one) {
+      return std::ranges::any_of(children(y), [&](TermId than) { return part_counts_less(one, than, depth + 1); });
+    });
+  return x.op == Op::cat && y.op == Op::cat && counts_less(id, other, depth + 1);
 }
 
 // In a text where a character may end one item and stand in another, an alternative begins at each of them. All but a
@@ -131,12 +147,12 @@ void Terms::drop_lesser_counts(std::vector<TermId>& items) {
   constexpr std::size_t kMost = 64;
   if (items.size() < 2 || items.size() > kMost) return;
   std::vector<TermId> counting;
-  std::ranges::copy_if(items, std::back_inserter(counting), [&](TermId id) { return has_count(id); });
+  std::ranges::copy_if(items, std::back_inserter(counting), [&](TermId id) { return has_count(id, 0); });
   if (counting.empty()) return;
   std::ranges::sort(items);
   items.erase(std::unique(items.begin(), items.end()), items.end());
   std::erase_if(items, [&](TermId id) {
-    const auto is_more = [&](TermId other) { return other != id && counts_less(id, other); };
+    const auto is_more = [&](TermId other) { return other != id && counts_less(id, other, 0); };
     if (!std::ranges::any_of(counting, is_more)) return false;
     std::erase(counting, id);  // of two that hold each other's texts, one is left
     return true;
@@ -392,7 +408,8 @@ TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work
 std::size_t Terms::bytes() const {
   return held(terms_) + held(lengths_) + held(ways_) + held(children_) + held(sets_) + table_bytes_ + held(tables_) +
          held(texts_) + escaped_.bytes() + held(endless_) + held(firsts_) + held(first_sets_) + held(clamped_) +
-         held(relaxed_) + term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes() + text_ids_.bytes();
+         held(relaxed_) + held(without_bounds_) + term_ids_.bytes() + set_ids_.bytes() + table_ids_.bytes() +
+         text_ids_.bytes();
 }
 
 }  // namespace narrows

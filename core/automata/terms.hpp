@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -86,6 +87,14 @@ class Terms {
   // nothing, neither does this one. Complemented parts are unchanged.
   TermId relax(TermId term);
 
+  // A term that accepts at least as much: its counters have no greatest numbers, but for small ones. Of texts with up to
+  // `room` bytes it accepts the same. Complemented parts are unchanged.
+  struct Recounted {
+    TermId term = kNone;
+    std::uint32_t room = kNone;
+  };
+  Recounted without_bounds(TermId term);
+
   // The terms that an alternation or an intersection is of; valid until the next term is made.
   std::span<const TermId> parts(TermId term) const { return children(terms_[term]); }
   // The parts of a term of this kind; any other term alone.
@@ -158,11 +167,16 @@ class Terms {
   TermId substrings_step(const Term& term, std::uint8_t byte, ByteSet& same, Work& work);
   std::uint32_t bound(const Term& term, std::uint32_t from, int value) const;
   TermId literals_step(const Term& term, std::uint8_t byte, ByteSet& same);
+  Recounted recount(TermId id, std::vector<Recounted>& found,
+                    const std::function<Recounted(const Term&, TermId item)>& bounded);
   TermId wider_part(TermId id);
   TermId combine(Op op, std::vector<TermId>& items);
   void drop_lesser_counts(std::vector<TermId>& items);
-  bool has_count(TermId id) const;
-  bool counts_less(TermId id, TermId other);
+  static constexpr int kMostNested = 2;  // and so many levels of parts are looked into
+  static constexpr std::uint32_t kMostNestedParts = 4;
+  bool has_count(TermId id, int depth) const;
+  bool counts_less(TermId id, TermId other, int depth);
+  bool part_counts_less(TermId id, TermId other, int depth);
 
   std::uint32_t max_depth_ = 1'000;
   std::uint64_t compared_ = 0;  // parts of alternatives, since the last derivative
@@ -179,9 +193,10 @@ class Terms {
   std::vector<std::uint8_t> endless_;  // by term: 0 where not asked for yet, else 1, or 2 where it is
   std::vector<std::uint32_t> firsts_;  // by term: 1 + a set of first_sets_, 0 where not asked for yet
   std::vector<ByteSet> first_sets_;
-  std::vector<TermId> relaxed_;         // by term, kNone where not asked for yet
-  std::vector<std::uint64_t> lengths_;  // by term, of its shortest text
-  std::vector<std::uint64_t> ways_;     // by term: longest_way
+  std::vector<Recounted> relaxed_;         // by term, kNone where not asked for yet
+  std::vector<Recounted> without_bounds_;  // the same
+  std::vector<std::uint64_t> lengths_;     // by term, of its shortest text
+  std::vector<std::uint64_t> ways_;        // by term: longest_way
 };
 
 }  // namespace narrows

@@ -92,6 +92,14 @@ FEW_STATES = {
         "1-60f6f7e7-0123456789abcdef",
         40,
     ),
+    "a length, and something left out": (
+        ".",
+        {"maxLength": 255, "not": {"pattern": "foo"}},
+        "a foa text that goes on",
+        12,
+    ),
+    "a password": (r"^(?=.*[A-Z])(?=.*[0-9])(?=.*[a-z])(?!.*\s).{8,64}$", {}, "Passw0rd-is-long-enough", 90),
+    "a path": (r"^(?!.*\.\.)(/[^/\0]{1,255})+$", {"maxLength": 4096}, "/usr/local/lib/python", 12),
 }
 
 
@@ -173,6 +181,8 @@ RULES = {"type": "object", "properties": {f"rule {number}": RULE for number in r
 # In the second, each key had a text of its own for what may come after it.
 LONG_ONES = {
     "a host's name": ({"type": "string", "pattern": HOST}, '"www.example.com"'),
+    "a host's name of many parts": ({"type": "string", "pattern": HOST}, f'"{"a-b." * 55}org"'),
+    "a host's name of parts of one letter": ({"type": "string", "pattern": HOST}, f'"{"q." * 126}com"'),
     "unique objects of many keys": (
         {"$ref": "#/$defs/rules", "$defs": {"rules": {"type": "array", "uniqueItems": True, "items": RULES}}},
         '[{"rule 1": "//", "rule 2": "ab"}, {"rule 1": "//", "rule 3": {"rules": [{"rule 1": "cd"}]}}]',
