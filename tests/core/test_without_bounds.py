@@ -16,7 +16,7 @@ from narrows import Constraint, Grammar, LimitError, NarrowsError, Vocabulary
 
 LETTERS = b"ab.-1"
 NAMED: dict[str, dict[str, Any]] = {
-    "a long way to the end": {"pattern": "^[a-z]*-the-long-end$", "not": {"pattern": "bb"}, "maxLength": 60},
+    "a long way to the end": {"pattern": "^[a-z]*(-[ab]*)*-the-long-end$", "not": {"pattern": "bb"}, "maxLength": 60},
     "a long way, and a least length": {
         "pattern": "[a-z]{12}$",
         "not": {"pattern": "^b"},
