@@ -5,7 +5,7 @@
 // such as that an e-mail address has at most 64 characters before the @.
 //
 // Cost: once for each intersection that is asked about; for each part, its states (63 at most), and each part of the
-// text once for each of these.
+// text once for each of these. Or a walk over the vocabulary for each state without bounds, and a look at its rows.
 #include <algorithm>
 #include <bit>
 
@@ -49,8 +49,9 @@ TermId Lexicon::clamp_inside(TermId term, Work& work) {
 // nor the bytes that then end the text reach such a number. How long the ways to the end are is known once the record of
 // the wider term is made, for that looks at all the states that tokens lead to.
 Lexicon::Unbounded Lexicon::without_bounds(TermId term, Work& work) {
+  if (terms_[term].plain) return {};
   const auto [wider, room] = terms_.without_bounds(term);
-  if (wider == term || terms_[term].plain || terms_[wider].plain) return {};
+  if (wider == term || terms_[wider].plain) return {};
   if (is_open(wider) || is_passing(wider, work) || clamp_inside(wider, work) != wider) return {};
   if (inside_.size() <= wider || !inside_[wider]) {
     auto made = std::make_unique<Inside>();

@@ -115,7 +115,7 @@ bool Terms::counts_less(TermId id, TermId other, int depth) {
   constexpr int kMostParts = 16;
   for (int i = 0; id != other && terms_[other].op == Op::cat; ++i) {
     if (i == kMostParts) return false;
-    const Term x = terms_[id], y = terms_[other];
+    const Term &x = terms_[id], &y = terms_[other];
     if (x.op == Op::cat && part_counts_less(x.a, y.a, depth)) {
       id = x.b;
     } else if (!terms_[y.a].nullable) {
