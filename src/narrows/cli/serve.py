@@ -391,7 +391,7 @@ def serve(
 
 def _options(described: Mapping[str, Any]) -> str:
     """The engine's options in a line."""
-    names = ("n_ctx", "max_model_len", "max_num_seqs", "n_threads", "n_gpu_layers", "cache_ram")
+    names = ("n_ctx", "max_model_len", "max_num_seqs", "n_threads", "n_threads_batch", "n_gpu_layers", "cache_ram")
     said = [f"{name} {described[name]}" for name in names]
     said.append(f"cache {described['cache_type_k']}/{described['cache_type_v']}")
     if "pooling" in described:
