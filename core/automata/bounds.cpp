@@ -51,7 +51,7 @@ TermId Lexicon::clamp_inside(TermId term, Work& work) {
 Lexicon::Unbounded Lexicon::without_bounds(TermId term, Work& work) {
   if (terms_[term].plain) return {};
   const auto [wider, room] = terms_.without_bounds(term);
-  if (wider == term || terms_[wider].plain) return {};
+  if (wider == term || terms_[wider].plain || !has_few_parts(wider, work)) return {};
   if (is_open(wider) || is_passing(wider, work) || clamp_inside(wider, work) != wider) return {};
   if (inside_.size() <= wider || !inside_[wider]) {
     auto made = std::make_unique<Inside>();
@@ -61,6 +61,25 @@ Lexicon::Unbounded Lexicon::without_bounds(TermId term, Work& work) {
   }
   const std::uint64_t way = inside_[wider]->way;
   return way < room ? Unbounded{wider, room - way} : Unbounded{};
+}
+
+// Whether a term is made of few parts, each counted wherever it stands: its states are combinations of these. The parts
+// of a JSON string and some patterns are below, those of an address with the characters of all languages are not.
+bool Lexicon::has_few_parts(TermId term, Work& work) const {
+  constexpr std::size_t kMost = 1'500;
+  std::vector<TermId> open{term};
+  std::size_t seen = 0;
+  while (!open.empty() && ++seen <= kMost) {
+    const TermId id = open.back();
+    const Term& t = terms_[id];
+    open.pop_back();
+    if (t.op == Op::cat) open.push_back(t.b);
+    if (t.op == Op::cat || t.op == Op::repeat || t.op == Op::complement) open.push_back(t.a);
+    if (t.op == Op::alt || t.op == Op::both) open.insert(open.end(), terms_.parts(id).begin(), terms_.parts(id).end());
+    if (t.op == Op::literals || t.op == Op::names) seen += t.c - t.b;
+  }
+  work.spend(seen);
+  return seen <= kMost;
 }
 
 // The most bytes that end a text of a term, from any state that its rows lead to so far.

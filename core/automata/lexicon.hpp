@@ -122,6 +122,7 @@ class Lexicon {
     std::uint64_t way = 0;
   };
   Unbounded without_bounds(TermId term, Work& work);
+  bool has_few_parts(TermId term, Work& work) const;
   std::uint64_t longest_known_way(TermId term, Work& work);
   TermId without_most(TermId term, std::uint64_t room, Work& work);
   Unbounded unbounded(TermId term, Work& work);

@@ -169,6 +169,15 @@ def test_one_of_many_words_anywhere_can_be_written(vocabulary: Vocabulary, flag:
     assert matcher.is_accepting
 
 
+def test_an_address_of_any_language_with_lengths_and_without_a_word_can_be_written(vocabulary: Vocabulary) -> None:
+    """Without its greatest numbers it still has thousands of states, so a walk over these is no help."""
+    lengths = {"pattern": "^.{5,40}$", "minLength": 10, "maxLength": 30}
+    schema = {"type": "string", "format": "idn-email", "not": {"pattern": "test"}, **lengths}
+    matcher = vocabulary.compile(Grammar.from_json_schema(schema)).matcher()
+    assert matcher.accept_bytes(b'"')
+    write(matcher, vocabulary, 12)
+
+
 HOST = r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?)$"
 RULE = {
     "oneOf": [
