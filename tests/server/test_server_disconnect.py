@@ -68,11 +68,7 @@ def test_leaving_before_the_first_token(engine: ScriptedEngine, url: str, stream
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "complete"])
 def test_leaving_in_the_middle_of_arguments(engine: ScriptedEngine, url: str, stream: bool) -> None:
-    def hold_soon(request: Any, index: int) -> str:
-        threading.Timer(0.05, engine.hold).start()
-        return LONG_CALL * 20
-
-    engine.script = hold_soon
+    engine.holds_at = LONG_CALL.index("xxx") + 1000
     connection = send(url, {"messages": ASK, "tools": TOOLS, "stream": stream})
     if stream:
         seen = b""

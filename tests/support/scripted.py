@@ -49,6 +49,8 @@ class ScriptedEngine:
         self.queue_full = False
         self.fails_at: int | None = None
         """Tokens after which a sequence fails."""
+        self.holds_at: int | None = None
+        """Tokens of a sequence after which the engine holds by itself."""
         self.dead: EngineError | None = None
         self._go = threading.Event()
         self._go.set()
@@ -130,6 +132,8 @@ class ScriptedEngine:
                 except Exception as error:
                     sequence.fail(error)
             while not all(sequence.finished for sequence in sequences):
+                if self.holds_at is not None and any(s.output_length >= self.holds_at for s in sequences):
+                    self.hold()
                 while not self._go.wait(0.005) and not queue.abandoned and not self._closed:
                     pass
                 for sequence, tokens in zip(sequences, scripts, strict=True):
