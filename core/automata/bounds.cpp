@@ -233,13 +233,15 @@ bool Lexicon::has_few_states(TermId term, Work& work) {
   return plain_states_[term] <= kMost;
 }
 
-// A term as the rest of an item, a counter of items, and what follows it.
-Lexicon::Bound Lexicon::bound_of(TermId term) {
+// A term as the rest of an item, a counter of items, and what follows it. `also_least`: also a counter that has only a
+// least number.
+Lexicon::Bound Lexicon::bound_of(TermId term, bool also_least) {
   std::vector<TermId> begun;  // the rest of an item
   TermId at = term;
   const auto counts = [&](TermId id) {
     const Term& t = terms_[id];
-    return t.op == Op::repeat && t.c != kNoMax && t.plain && !terms_[t.a].nullable;
+    const bool is_bounded = t.c != kNoMax || (also_least && t.b > 0);
+    return t.op == Op::repeat && is_bounded && t.plain && !terms_[t.a].nullable;
   };
   for (; terms_[at].op == Op::cat && !counts(terms_[at].a); at = terms_[at].b) begun.push_back(terms_[at].a);
   const bool is_last = terms_[at].op != Op::cat;

@@ -126,7 +126,7 @@ class Lexicon {
   std::uint64_t longest_known_way(TermId term, Work& work);
   TermId without_most(TermId term, std::uint64_t room, Work& work);
   Unbounded unbounded(TermId term, Work& work);
-  Bound bound_of(TermId term);
+  Bound bound_of(TermId term, bool also_least = false);
   Unbounded uncounted(TermId term, Work& work);
   TermId uncount(TermId term, std::uint32_t depth, std::uint64_t& room, Work& work);
   bool has_few_states(TermId term, Work& work);
@@ -160,6 +160,20 @@ class Lexicon {
   std::vector<std::uint8_t> way_out(TermId term, Work& work);
   bool plainly_dead(TermId term, Work& work);
   bool search(TermId term, bool is_relaxed, Work& work);
+  // automata/item_counts.cpp
+  struct CounterState {
+    TermId now, between;
+  };
+  struct Reach {
+    TermId to;
+    std::uint32_t least, most;  // items that begin on the way
+  };
+  struct Reaches {
+    bool is_known = true;
+    std::vector<Reach> all;
+  };
+  bool has_other_lengths(TermId term, Work& work);
+  Reaches items_in(TermId term, const CounterState& state, Work& work);
   // automata/inside.cpp
   struct Lane {
     struct Counted {
@@ -220,6 +234,7 @@ class Lexicon {
   Found found_after(TermId pattern, TermId begun, std::uint64_t& way, Work& work);
   bool is_any_text(TermId term, Work& work);
   bool can_be_counted(TermId character, TermId close, Work& work);
+  bool is_prefix_free(TermId term, Work& work);
   Likeness likeness_until(TermId wider, TermId close, Work& work);
   TermId last_of(TermId term) const;
   TermId without_least(TermId term);
@@ -258,6 +273,9 @@ class Lexicon {
   StepMap lane_of_, bounded_;                 // bounded_: dense masks, by the term without a bound and the bound
   StepMap parting_of_;                        // by what a term keeps and what follows
   std::vector<Groups> partings_;
+  StepMap reaches_of_;  // by term and state of a counter
+  std::vector<Reaches> reaches_;
+  std::size_t reaches_bytes_ = 0;
   StepMap lengths_;                                // of shortest texts of terms that are not plain
   std::vector<std::uint16_t> plain_states_;        // by term: how many states it has at most, or that they may be many
   std::vector<std::vector<std::uint32_t>> dense_;  // rows, which stay where they are

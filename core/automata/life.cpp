@@ -66,7 +66,7 @@ bool Lexicon::alive(TermId term, Work& work) {
 // Whether the term accepts nothing even without the bounds of great counters. Without this check, a pattern that can no
 // longer match would make the search visit all pairs of states of two counters.
 bool Lexicon::plainly_dead(TermId term, Work& work) {
-  const TermId relaxed = terms_.relax(term);
+  const TermId relaxed = terms_.loosen(term);
   const Life known = known_life(relaxed);
   if (known == Life::alive || (known == Life::unknown && search(relaxed, true, work))) return false;
   mark_dead(term);
@@ -76,7 +76,7 @@ bool Lexicon::plainly_dead(TermId term, Work& work) {
 // Whether the term itself accepts a text of its relaxed form, as it mostly does.
 bool Lexicon::witnessed(TermId term, Work& work) {
   std::vector<std::uint8_t> text;
-  for (TermId guide = terms_.relax(term); !terms_[guide].nullable;) {
+  for (TermId guide = terms_.loosen(term); !terms_[guide].nullable;) {
     if (terms_.shortest(guide, text, work)) break;
     const std::uint8_t byte = towards_[guide].byte;
     text.push_back(byte);
@@ -182,6 +182,7 @@ bool Lexicon::search(TermId term, bool is_relaxed, Work& work) {
     const TermId here = frontier.seen()[at].term;
     const std::uint32_t depth = frontier.seen()[at].depth + 1;
     if (!is_relaxed && witnessed(here, work)) return all_alive(at);
+    if (!is_relaxed && has_other_lengths(here, work)) continue;
     const Row& r = raw_row(here, work);
     TermId last = kNone;
     for (std::size_t b = 0; b < 256; ++b) {
@@ -190,7 +191,8 @@ bool Lexicon::search(TermId term, bool is_relaxed, Work& work) {
       last = next;
       Life life = known_life(next);
       if (life == Life::unknown) {
-        if (!frontier.is_new(next) || (!is_relaxed && plainly_dead(next, work))) continue;
+        if (!frontier.is_new(next) || (!is_relaxed && (plainly_dead(next, work) || has_other_lengths(next, work))))
+          continue;
         life = known_life(next);
       }
       if (life == Life::alive) {

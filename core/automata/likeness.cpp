@@ -119,8 +119,12 @@ bool Lexicon::is_any_text(TermId term, Work& work) {
 
 // No character begins another one, or as what closes a text.
 bool Lexicon::can_be_counted(TermId character, TermId close, Work& work) {
-  if (!(terms_.first(character, work) & terms_.first(close, work)).empty()) return false;
-  const States& list = *lists_[list_with(character, character, work)];
+  return (terms_.first(character, work) & terms_.first(close, work)).empty() && is_prefix_free(character, work);
+}
+
+// No text of the term begins another one. False where it has too many states.
+bool Lexicon::is_prefix_free(TermId term, Work& work) {
+  const States& list = *lists_[list_with(term, term, work)];
   for (std::size_t i = 0; i < list.states.size() && list.ends != 0; ++i)
     if (((list.ends >> i) & 1) != 0 && list.states[i] != kEmpty) return false;
   return list.ends != 0;

@@ -56,6 +56,37 @@ TermId Terms::relax(TermId id) {
   return recount(id, relaxed_, relaxed).term;
 }
 
+// Most parts that end with a counter are a text of some length.
+TermId Terms::loosen(TermId id) {
+  if (id < loosened_.size() && loosened_[id] != kNone) return loosened_[id];
+  const Term t = terms_[id];
+  TermId made = kNone;
+  if (t.op == Op::cat && terms_[t.a].op == Op::both) {
+    made = cat(loosen(t.a), relax(t.b));
+  } else if (t.op == Op::both) {
+    std::vector<TermId> parts(children(t).begin(), children(t).end());
+    for (TermId& part : parts) part = relax(without_last_count(part));
+    made = both(parts);
+  } else {
+    made = relax(id);
+  }
+  if (loosened_.size() < terms_.size()) loosened_.resize(terms_.size(), kNone);
+  return loosened_[id] = made;
+}
+
+// A term whose last part, if that is a counter, has no bounds.
+TermId Terms::without_last_count(TermId id) {
+  std::vector<TermId> heads;
+  TermId last = id;
+  for (; terms_[last].op == Op::cat; last = terms_[last].b) heads.push_back(terms_[last].a);
+  const Term count = terms_[last];
+  const bool is_bounded = count.b > 1 || (count.c != kNoMax && count.c > 1);
+  if (count.op != Op::repeat || !count.plain || !is_bounded) return id;
+  TermId made = repeat(count.a, std::min(count.b, 1u), kNoMax);
+  for (; !heads.empty(); heads.pop_back()) made = cat(heads.back(), made);
+  return made;
+}
+
 Terms::Recounted Terms::without_bounds(TermId id) {
   constexpr std::uint64_t kLeastRoom = 16;
   const auto unbounded = [this](const Term& t, TermId item) {

@@ -86,6 +86,8 @@ class Terms {
   // A term that accepts at least as much: its great counters have no bounds. It has far fewer states, and if it accepts
   // nothing, neither does this one. Complemented parts are unchanged.
   TermId relax(TermId term);
+  // The same. Of an intersection, a counter at the end of a part has no bounds either, however small.
+  TermId loosen(TermId term);
 
   // A term that accepts at least as much: its counters have no greatest numbers, but for small ones. Of texts with up to
   // `room` bytes it accepts the same. Complemented parts are unchanged.
@@ -169,6 +171,7 @@ class Terms {
   TermId literals_step(const Term& term, std::uint8_t byte, ByteSet& same);
   Recounted recount(TermId id, std::vector<Recounted>& found,
                     const std::function<Recounted(const Term&, TermId item)>& bounded);
+  TermId without_last_count(TermId id);
   TermId wider_part(TermId id);
   TermId combine(Op op, std::vector<TermId>& items);
   void drop_lesser_counts(std::vector<TermId>& items);
@@ -195,6 +198,7 @@ class Terms {
   std::vector<ByteSet> first_sets_;
   std::vector<Recounted> relaxed_;         // by term, kNone where not asked for yet
   std::vector<Recounted> without_bounds_;  // the same
+  std::vector<TermId> loosened_;           // the same
   std::vector<std::uint64_t> lengths_;     // by term, of its shortest text
   std::vector<std::uint64_t> ways_;        // by term: longest_way
 };

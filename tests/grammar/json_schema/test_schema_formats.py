@@ -115,6 +115,63 @@ def test_many_states_that_leave_a_string_alike_are_found_alive_by_one_text() -> 
     check({"type": "string", "format": "idn-email", **beside, "allOf": [{"format": "iri-reference"}]}, ["idn-email"], 5)
 
 
+def spelled(value: str, choose: random.Random) -> str:
+    """The value as JSON. Some characters are written as escapes."""
+    text = ""
+    for character in value:
+        units = character.encode("utf-16-be")
+        escaped = "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+        text += escaped if choose.random() < 0.2 else json.dumps(character, ensure_ascii=False)[1:-1]
+    return f'"{text}"'
+
+
+def takes(schema: Any, text: str) -> bool:
+    """Whether the text is of the schema, byte by byte. False too where nothing is."""
+    try:
+        matcher = VOCABULARY.compile(narrows.Grammar.from_json_schema(schema)).matcher()
+    except GrammarError as error:
+        assert error.code == "unsatisfiable"  # noqa: PT017
+        return False
+    return all(matcher.accept_bytes(bytes([byte])) for byte in text.encode()) and matcher.is_accepting
+
+
+PATTERNS_BESIDE = [
+    None,
+    "@example\\.com$",
+    "^(?!foo)",
+    "\\d{2}.*[a-z]{2}",
+    "(foo|bar|é)",
+    "^[^@]*$",
+    "[^a-z0-9]",
+    "^.{3,40}$",
+]
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_text_has_room_to_its_last_character(name: str) -> None:
+    """A text that can no longer be ended is refused at once. One with its own length as the greatest length is not, and
+    with a lower one it is."""
+    tried = 0
+    for seed, pattern in enumerate(PATTERNS_BESIDE):
+        choose = random.Random(seed)
+        beside = [{"pattern": one} for one in (pattern, choose.choice(PATTERNS_BESIDE)) if one is not None]
+        schema: dict[str, Any] = {"type": "string", "format": name, "allOf": beside}
+        if choose.random() < 0.5:
+            schema["not"] = {"pattern": choose.choice(["zz", "^x", "[A-Z]{3}"])}
+        if (text := walk(schema, seed)) is None:
+            continue
+        value = json.loads(text)
+        for least in (0, max(0, len(value) - 3), len(value)):
+            for most, fits in ((len(value), True), (len(value) - 1, False)):
+                if most < least:
+                    continue
+                bounded = {**schema, "minLength": least, "maxLength": most}
+                written = spelled(value, choose)
+                assert takes(bounded, written) is fits, (bounded, written)
+                tried += 1
+    assert tried
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(("name", "other"), list(itertools.combinations(PATTERNS, 2)))
 def test_two_formats_beside_anything(name: str, other: str) -> None:
