@@ -69,6 +69,8 @@ ByteSet Terms::first(TermId id, Work& work) {
   const Term t = terms_[at];
   if (t.op == Op::set) {
     found |= sets_[t.a];
+  } else if (at == kAll) {
+    found = ByteSet::all();
   } else if (t.op == Op::repeat) {
     found |= first(t.a, work);
   } else if (t.op == Op::alt) {

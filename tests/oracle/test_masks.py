@@ -250,6 +250,12 @@ def test_masks_equal_the_oracle(part: int) -> None:
         start += 100
 
 
+@pytest.mark.parametrize("seed", [1_013_212])
+def test_pairs_whose_masks_once_differed(seed: int) -> None:
+    """What follows an intersection was any text, which was taken to begin with no byte."""
+    walk(seed)
+
+
 def test_masks_equal_the_oracle_under_little_memory() -> None:
     """What is remembered is dropped and built again on the way, and live matchers replay; a few pairs need more than there is."""
     small = narrows.Limits(constraint_bytes=12_000, vocabulary_bytes=12_000)
