@@ -236,6 +236,7 @@ bool Lexicon::has_few_states(TermId term, Work& work) {
 // A term as the rest of an item, a counter of items, and what follows it. `also_least`: also a counter that has only a
 // least number.
 Lexicon::Bound Lexicon::bound_of(TermId term, bool also_least) {
+  constexpr std::size_t kMostBegun = 4;
   std::vector<TermId> begun;  // the rest of an item
   TermId at = term;
   const auto counts = [&](TermId id) {
@@ -243,10 +244,11 @@ Lexicon::Bound Lexicon::bound_of(TermId term, bool also_least) {
     const bool is_bounded = t.c != kNoMax || (also_least && t.b > 0);
     return t.op == Op::repeat && is_bounded && t.plain && !terms_[t.a].nullable;
   };
-  for (; terms_[at].op == Op::cat && !counts(terms_[at].a); at = terms_[at].b) begun.push_back(terms_[at].a);
+  for (; terms_[at].op == Op::cat && !counts(terms_[at].a) && begun.size() <= kMostBegun; at = terms_[at].b)
+    begun.push_back(terms_[at].a);
   const bool is_last = terms_[at].op != Op::cat;
   const TermId counter = is_last ? at : terms_[at].a, after = is_last ? kEmpty : terms_[at].b;
-  if (!counts(counter) || begun.size() > 4) return {};
+  if (!counts(counter) || begun.size() > kMostBegun) return {};
   const Term count = terms_[counter];
   Bound found{.min = count.b, .max = count.c};
   found.items = found.any = terms_.cat(terms_.repeat(count.a, 0, kNoMax), after);

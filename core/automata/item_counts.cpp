@@ -74,6 +74,7 @@ Lexicon::Reaches Lexicon::items_in(TermId term, const CounterState& state, Work&
       break;
     case Op::set: {
       const auto& next = raw_row(state.now, work).next;
+      work.spend(64);
       terms_.bytes_of(term).for_each([&](std::uint8_t b) {
         if (next[b] != kNever) add({next[b], begun(state.now), begun(state.now)});
       });
@@ -93,6 +94,7 @@ Lexicon::Reaches Lexicon::items_in(TermId term, const CounterState& state, Work&
     case Op::alt: {
       const std::vector<TermId> parts(terms_.parts(term).begin(), terms_.parts(term).end());
       for (TermId part : parts) add_after({state.now, 0, 0}, items_in(part, state, work));
+      work.spend(8 * parts.size());
       break;
     }
     case Op::both: {  // its texts are texts of each part
@@ -130,6 +132,7 @@ Lexicon::Reaches Lexicon::items_in(TermId term, const CounterState& state, Work&
       TermId at = term;
       for (; terms_[at].op == Op::cat && found.is_known && !ways.empty(); at = terms_[at].b) {
         for (const Reach& way : ways) add_after(way, items_in(terms_[at].a, {way.to, state.between}, work));
+        work.spend(8 * ways.size());
         ways = std::exchange(found.all, {});
       }
       for (const Reach& way : ways)

@@ -191,8 +191,7 @@ bool Lexicon::search(TermId term, bool is_relaxed, Work& work) {
       last = next;
       Life life = known_life(next);
       if (life == Life::unknown) {
-        if (!frontier.is_new(next) || (!is_relaxed && (plainly_dead(next, work) || has_other_lengths(next, work))))
-          continue;
+        if (!frontier.is_new(next) || (!is_relaxed && plainly_dead(next, work))) continue;
         life = known_life(next);
       }
       if (life == Life::alive) {

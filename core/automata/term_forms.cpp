@@ -74,11 +74,13 @@ TermId Terms::loosen(TermId id) {
   return loosened_[id] = made;
 }
 
-// A term whose last part, if that is a counter, has no bounds.
+// A counter, perhaps after the rest of an item, without its bounds; any other term as it is.
 TermId Terms::without_last_count(TermId id) {
+  constexpr std::size_t kMostHeads = 4;
   std::vector<TermId> heads;
   TermId last = id;
-  for (; terms_[last].op == Op::cat; last = terms_[last].b) heads.push_back(terms_[last].a);
+  for (; terms_[last].op == Op::cat && heads.size() < kMostHeads; last = terms_[last].b)
+    heads.push_back(terms_[last].a);
   const Term count = terms_[last];
   const bool is_bounded = count.b > 1 || (count.c != kNoMax && count.c > 1);
   if (count.op != Op::repeat || !count.plain || !is_bounded) return id;
