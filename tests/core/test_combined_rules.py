@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from real_tokenizers import UnreachableError, folder
+from real_vocabulary import llama3
 
 from narrows import Grammar, LimitError, NarrowsError, Vocabulary
 
@@ -79,10 +79,7 @@ NAMED: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    try:
-        return Vocabulary.from_tokenizer_json(folder("llama3_1") / "tokenizer.json")
-    except UnreachableError as error:
-        pytest.skip(str(error))
+    return llama3()
 
 
 def write(vocabulary: Vocabulary, schema: dict[str, Any], choose: random.Random) -> None:

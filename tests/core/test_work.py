@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from real_tokenizers import UnreachableError, folder
+from real_vocabulary import llama3
 
 from narrows import Grammar, LimitError, Limits, Matcher, Vocabulary
 
@@ -30,10 +30,7 @@ DEAR = {
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    try:
-        return Vocabulary.from_tokenizer_json(folder("llama3_1") / "tokenizer.json")
-    except UnreachableError as error:
-        pytest.skip(str(error))
+    return llama3()
 
 
 def write(matcher: Matcher, vocabulary: Vocabulary, steps: int) -> None:

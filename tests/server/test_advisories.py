@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from real_tokenizers import UnreachableError, folder
+from real_vocabulary import llama3
 from scripted import ScriptedEngine
 from serving import serving
 
@@ -30,10 +30,7 @@ SECONDS = 10.0
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    try:
-        return Vocabulary.from_tokenizer_json(folder("llama3_1") / "tokenizer.json")
-    except UnreachableError as error:
-        pytest.skip(str(error))
+    return llama3()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from real_tokenizers import UnreachableError, folder
+from real_vocabulary import llama3
 
 from narrows import Constraint, Limits, Vocabulary, formats
 from narrows.errors import NarrowsError
@@ -25,10 +25,7 @@ SLACK = 40_000_000
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    try:
-        return Vocabulary.from_tokenizer_json(folder("llama3_1") / "tokenizer.json")
-    except UnreachableError as error:
-        pytest.skip(str(error))
+    return llama3()
 
 
 def hostile(number: int) -> list[Any]:
