@@ -297,7 +297,7 @@ class Goals:
         return normal.alternatives(
             goal,
             read or self.read,
-            self._glance,
+            self.glance,
             contradictions,
             self.work,
             same=self.document.same,
@@ -305,7 +305,7 @@ class Goals:
             keeps_clauses=self.keeps_clauses and read is None,
         )
 
-    def _glance(self, site: Site) -> Facts | None:
+    def glance(self, site: Site) -> Facts | None:
         """What one schema says, as it stands there; of a negation, only if it was read before."""
         if site.facts is None and site.negates is None:
             return self._keywords.read(site, self.document, self.reporter, self.work)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 
 from narrows.grammar.json_schema import facts as f
 from narrows.grammar.json_schema.document import Site
@@ -36,6 +36,7 @@ class _TooMany(Exception):
 
 def close(goals: Goals, site: Site, facts: Facts) -> Facts:
     """The facts of a schema without `unevaluated`."""
+    _refuse_cycle(goals, site, facts)
     open_facts = replace(facts, unevaluated=())
     inner = goals.document.derived(site.pointer, open_facts)
     outer = goals.closing
@@ -56,6 +57,27 @@ def close(goals: Goals, site: Site, facts: Facts) -> Facts:
     if len(closed) == 1:
         return closed[0]
     return Facts(choices=(tuple([goals.document.derived(site.pointer, one) for one in closed]),))
+
+
+def _refuse_cycle(goals: Goals, site: Site, facts: Facts) -> None:
+    """Refuses a schema that leads back to itself at one and the same value. It is looked for here, since while a schema
+    is being closed it counts as less than it says. A negation that is made of that would hide that it leads back."""
+    seen: set[Site] = set()
+    todo = [*facts.also, *facts.perhaps, *chain.from_iterable(facts.choices)]
+    while todo:
+        here = todo.pop()
+        while here.negates is not None:
+            here = here.negates
+        refuse_loop(here, (site,))
+        if here in seen:
+            continue
+        seen.add(here)
+        goals.work.spend(2)
+        said = goals.glance(here)
+        if said is not None:
+            todo += said.also
+            todo += said.perhaps
+            todo += chain.from_iterable(said.choices)
 
 
 def _read(goals: Goals, known: dict[Site, Facts], site: Site) -> Facts:
