@@ -231,7 +231,7 @@ def plain(rng: Random) -> tuple[str, bytes]:
 
 
 ATTACKS = [
-    Attack("a sequence of 4,000 sets", "compile", gbnf(grammars.long_sequence())),
+    Attack("a sequence of 4,000 sets", "compile", gbnf(grammars.long_sequence(), 8)),
     Attack("doubling rules", "compile", new_doubling),
     Attack("14 KB of words with counters", "mask", gbnf(grammars.many_words())),
     Attack("300 rules that call each other", "mask", gbnf(grammars.many_rules())),

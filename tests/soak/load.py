@@ -1,6 +1,7 @@
 """The well-behaved load: 16 streams that send request after request, and clients that leave at a random time.
 
-Times are measured where the client reads. A gap is the time between two chunks of one answer.
+Times are measured where the client reads. A gap is the time between two chunks of one answer, for each token that the
+second one brings: an emoji takes three tokens, and what may become the begin of a call is held until that is known.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ STALL = 60.0
 """Seconds without text, after the first text, until an answer counts as lost. The stream's pings are not text."""
 FIRST_STALL = 240.0
 """The same before the first text, which may have to wait for a place and for its prompt."""
+MOST_TOGETHER = 4
+"""Tokens that a gap counts at most: text that the grammar forces comes as many tokens at once, and must not hide a stall."""
 LEAVERS = 2
 
 
@@ -31,7 +34,7 @@ class Record:
     """The load's measurements. Times are `time.monotonic()`."""
 
     gaps: list[tuple[str, float, float]] = field(default_factory=list)
-    """(class, when it began, seconds)."""
+    """(class, when it began, seconds for each token)."""
     firsts: list[tuple[str, float, float]] = field(default_factory=list)
     """(class, when the request was sent, seconds until the first chunk with text or a call)."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -103,7 +106,7 @@ class Load:
         return None
 
     async def _answer(self, http: httpx.AsyncClient, name: str, ask: Ask) -> Answer:
-        answer, last, begun = Answer(), 0.0, time.monotonic()
+        answer, last, tokens, begun = Answer(), 0.0, 0, time.monotonic()
         # The first chunk has the role and comes as soon as the request is queued. Text comes after the prompt.
         chunks = _unless_stalled(self._chunks(http, ask), lambda: STALL if last else FIRST_STALL)
         while True:
@@ -118,21 +121,23 @@ class Load:
             now = time.monotonic()
             if usage := chunk.get("usage"):
                 answer.tokens = usage["completion_tokens"]
-                self.record.tokens += answer.tokens
             for choice in chunk["choices"]:
                 if not _collect(choice, answer):
                     continue
                 if last:
-                    self.record.gaps.append((name, last, now - last))
+                    together = min(max(answer.tokens - tokens, 1), MOST_TOGETHER)
+                    self.record.gaps.append((name, last, (now - last) / together))
                 else:
                     self.record.firsts.append((name, begun, now - begun))
-                last = now
+                last, tokens = now, answer.tokens
         if not answer.finish:
             raise LoadError("the stream ended without a finish_reason")
+        self.record.tokens += answer.tokens
         return answer
 
     async def _chunks(self, http: httpx.AsyncClient, ask: Ask) -> AsyncGenerator[dict[str, Any], None]:
-        body = ask.body | {"stream": True, "stream_options": {"include_usage": True}}
+        counted = {"include_usage": True, "continuous_usage_stats": True}
+        body = ask.body | {"stream": True, "stream_options": counted}
         async with http.stream("POST", ask.path, json=body) as response:
             if response.status_code != 200:
                 raise LoadError(f"status {response.status_code}: {(await response.aread())[:300]!r}")

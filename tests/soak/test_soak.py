@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator
 from itertools import pairwise
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import asks
@@ -210,3 +211,29 @@ def test_a_stall_is_a_gap_and_a_failure(monkeypatch: pytest.MonkeyPatch) -> None
     assert "no chunk" in record.failures[0]["what"]
     assert len(record.firsts) == 1
     assert [seconds >= 0.05 for _, _, seconds in record.gaps] == [True]
+
+
+def test_a_gap_is_the_time_of_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An emoji of three tokens takes three steps, and is no stall. Forty forced tokens do not hide one."""
+
+    clock = SimpleNamespace(now=1.0, monotonic=lambda: clock.now)
+
+    async def chunks(self: load.Load, http: object, ask: asks.Ask) -> AsyncGenerator[dict[str, Any], None]:
+        for text, tokens, seconds in (("a", 5, 0.0), ("👏", 8, 0.3), ("b", 9, 0.1), ("c" * 40, 49, 0.4)):
+            clock.now += seconds
+            choice = {"index": 0, "text": text, "finish_reason": "length" if tokens == 49 else None}
+            yield {"choices": [choice], "usage": {"completion_tokens": tokens}}
+
+    monkeypatch.setattr(load.Load, "_chunks", chunks)
+    monkeypatch.setattr(load, "time", clock)
+
+    async def run() -> load.Record:
+        record = load.Record()
+        asking = load.Load("http://127.0.0.1:1", record, 1)
+        async with asking._http() as http:
+            await asking._asked(http, "free", asks.free(Random(1)))
+        return record
+
+    record = asyncio.run(run())
+    assert record.tokens == 49
+    assert [seconds for _, _, seconds in record.gaps] == pytest.approx([0.1, 0.1, 0.1])
