@@ -75,11 +75,12 @@ class Attackers:
             return
         for _ in range(kind.times):
             begun = time.monotonic()
-            self.answers[name][await self.request(kind, target, kind.patience)] += 1
+            self.answers[name][await self.request(kind, target, kind.waits)] += 1
             self.slowest[name] = max(self.slowest[name], time.monotonic() - begun)
 
     async def request(self, attack: Attack, target: Target, patience: float) -> str:
         path, body = attack.make(self.rng)
+        begun = time.monotonic()
         head = f"POST {path} HTTP/1.1\r\nHost: narrows\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
         try:
             async with connected(target) as (reader, writer):
@@ -97,6 +98,8 @@ class Attackers:
         label = _label(answer)
         if label[:1] == "4" and len(answer) > LONG:
             label += f", {len(answer) >> 10} KB"
+        if attack.is_late(label, time.monotonic() - begun):
+            return f"nothing in {attacks.REFUSAL_SECONDS:.0f} s, then {label}"
         if label.startswith("5") and len(self.faults) < 20:
             self.faults.append(f"{path} {body[:400]!r}: {answer[-300:]!r}")
         return label

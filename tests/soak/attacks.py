@@ -21,9 +21,9 @@ FORGED = "2026-01-01 00:00:00,000 ERROR forged"
 
 
 REFUSAL_SECONDS = 30.0
-"""Seconds that a refusal, or an answer of some tokens, may take on a busy machine."""
+"""Seconds that a refusal may take on a busy machine which needs no place beside the streams."""
 TURN_SECONDS = 120.0
-"""The same for a long answer that must wait for its place beside 16 streams."""
+"""The same for what must wait for its place beside 16 streams: answers, and refusals of what has begun."""
 PROMPT_SECONDS = 400.0
 """The same for prompts of thousands of tokens. They share prefill with others, at 30 tokens a second or less."""
 
@@ -38,14 +38,13 @@ class Attack:
     """Requests per turn."""
     leave: bool = False
     """Whether the attacker leaves as soon as the request is sent."""
-    waits: float = 0.0
-    """Seconds that an attacker waits before it leaves. Without a value, the aim decides."""
+    waits: float = TURN_SECONDS
+    """Seconds that an attacker waits before it leaves."""
 
-    @property
-    def patience(self) -> float:
-        """Seconds that an attacker waits before it leaves."""
-        by_aim = TURN_SECONDS if self.aim in ("mask", "cache", "share", "fields") else REFUSAL_SECONDS
-        return self.waits or by_aim
+    def is_late(self, label: str, seconds: float) -> bool:
+        """Whether a refusal that needs no place took too long."""
+        waits_for_a_place = self.aim in ("mask", "cache", "share", "fields")
+        return label[:1] == "4" and seconds > REFUSAL_SECONDS and not waits_for_a_place
 
 
 def _json(path: str, **body: Any) -> tuple[str, bytes]:

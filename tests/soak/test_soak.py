@@ -133,7 +133,8 @@ def test_what_attackers_got_is_judged() -> None:
     assert report._faults(seen("status 502", "connection"))
     assert report._faults(seen("status 503"))
     assert not report._faults(seen("status 503 after < 20 s", "connection"))
-    assert report._silent(seen("nothing in 30 s"))
+    assert report._silent(seen("nothing in 120 s"))
+    assert report._silent(seen("nothing in 30 s, then 400 regex_invalid"))
     assert report._large(seen("400 schema_invalid, 1465 KB"))
     assert report._smuggled(seen("2 answers"))
 
@@ -170,6 +171,15 @@ def test_each_attack_makes_a_body(attack: attacks.Attack) -> None:
     path, body = attack.make(Random(1))
     assert path in (attacks.CHAT, attacks.TEXT)
     assert len(body) < 9_500_000
+
+
+def test_only_a_refusal_that_needs_no_place_can_be_late() -> None:
+    reading = attacks.Attack("one", "reading", lambda _: ("/", b""))
+    share = attacks.Attack("another", "share", lambda _: ("/", b""))
+    assert reading.is_late("400 limit_reached reading_work", 31)
+    assert not reading.is_late("400 limit_reached reading_work", 29)
+    assert not reading.is_late("200", 31)
+    assert not share.is_late("400 limit_reached step_work", 31)
 
 
 def test_random_inputs_follow_from_their_seed() -> None:
