@@ -199,6 +199,14 @@ def test_a_slow_call_is_wrong_unless_it_raises() -> None:
     assert hostile.wrong({"killed": "after 60 s", "slowest": {}})
 
 
+async def asked_once() -> load.Record:
+    record = load.Record()
+    asking = load.Load("http://127.0.0.1:1", record, 1)
+    async with asking._http() as http:
+        await asking._asked(http, "free", asks.free(Random(1)))
+    return record
+
+
 def test_a_stall_is_a_gap_and_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pings keep the connection busy; only chunks count."""
 
@@ -209,14 +217,7 @@ def test_a_stall_is_a_gap_and_a_failure(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(load, "STALL", 0.05)
     monkeypatch.setattr(load.Load, "_chunks", chunks)
 
-    async def run() -> load.Record:
-        record = load.Record()
-        asking = load.Load("http://127.0.0.1:1", record, 1)
-        async with asking._http() as http:
-            await asking._asked(http, "free", asks.free(Random(1)))
-        return record
-
-    record = asyncio.run(run())
+    record = asyncio.run(asked_once())
     assert record.outcomes["free", "failed"] == 1
     assert "no chunk" in record.failures[0]["what"]
     assert len(record.firsts) == 1
@@ -237,13 +238,6 @@ def test_a_gap_is_the_time_of_one_token(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(load.Load, "_chunks", chunks)
     monkeypatch.setattr(load, "time", clock)
 
-    async def run() -> load.Record:
-        record = load.Record()
-        asking = load.Load("http://127.0.0.1:1", record, 1)
-        async with asking._http() as http:
-            await asking._asked(http, "free", asks.free(Random(1)))
-        return record
-
-    record = asyncio.run(run())
+    record = asyncio.run(asked_once())
     assert record.tokens == 49
     assert [seconds for _, _, seconds in record.gaps] == pytest.approx([0.1, 0.1, 0.1])
