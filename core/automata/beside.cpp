@@ -194,10 +194,23 @@ Lexicon::Within Lexicon::within(TermId term, Work& work) {
   return {};
 }
 
+// The same of any text beside counters, whatever bytes an end takes: each state is asked. A text that never goes round,
+// as one that has other counters, has as many states as together with these.
+Lexicon::Within Lexicon::within_counts(TermId term, Work& work) {
+  const CountedText found = counted_text(term, work);
+  if (found.text == kNone || terms_[found.rest].op == Op::cat || terms_[found.rest].nullable) return {};
+  if (!can_be_counted(terms_[found.state.between].a, found.rest, work)) return {};
+  const TermId wider = terms_.cat(found.text, found.rest);
+  if (terms_.without_bounds(wider).term != wider || !goes_round_soon(wider, work)) return {};
+  return {.text = found.text,
+          .counter = found.counter,
+          .rest = found.rest,
+          .bound = {.any = found.state.now, .items = found.state.between, .min = found.min, .max = found.max}};
+}
+
 // The same for a text of many states beside a greatest number, near to that number. The two parts are followed on their
 // own, for together they have a state for each number. A subtree is left as soon as no token in it is long enough.
-bool Lexicon::walk_within(TermId term, Inside& made, Work& work) {
-  const Within start = within(term, work);
+bool Lexicon::walk_within(const Within& start, Inside& made, Work& work) {
   if (start.text == kNone) return false;
   // Few states take less with their rows, and over the coarse trie.
   const std::vector<TermId> texts = terms_.split(start.text, Op::both);
@@ -208,31 +221,60 @@ bool Lexicon::walk_within(TermId term, Inside& made, Work& work) {
   const Inside& known = inside(wider, work);
   if (known.dense == kNone) return false;
   Beside beside(*this, known, made, work);
+  const bool is_asked = start.way == kNoBound;
   const ByteSet close = first(start.rest, work);
   const Groups closing = groups_of(close);
-  StepMap left_of;  // by state of the counter: how many characters are left
-  const auto left = [&](TermId counter) {
-    if (const std::uint32_t known_left = left_of.find(counter, 0); known_left != kNone) return known_left;
-    const Bound bound = bound_of(counter);
-    const auto found = static_cast<std::uint32_t>(bound.any == kNone ? 0 : bound.max);
-    left_of.insert(counter, 0, found);
-    return found;
+  StepMap counts_of;  // by state of the counter
+  struct Numbers {
+    std::uint64_t min = 0, max = kNone;
+    bool is_known = true;  // a single item that is left is no counter
   };
-  const auto is_alive = [&](TermId text, TermId counter, std::uint64_t characters) {
+  std::vector<Numbers> counts;
+  const auto left = [&](TermId counter) -> const Numbers& {
+    std::uint32_t at = counts_of.find(counter, 0);
+    if (at == kNone) {
+      at = static_cast<std::uint32_t>(counts.size());
+      Numbers found;
+      for (const TermId part : terms_.split(counter, Op::both)) {
+        const Bound bound = bound_of(part, true);
+        found.is_known = found.is_known && (bound.any != kNone || part == kEmpty);
+        found.min = std::max(found.min, bound.min);
+        found.max = std::min(found.max, bound.any == kNone ? 0 : bound.max);
+      }
+      counts.push_back(found);
+      counts_of.insert(counter, 0, at);
+    }
+    return counts[at];
+  };
+  const auto is_alive = [&](TermId text, TermId counter, TermId now) {
+    const Numbers& bound = left(counter);
     const bool goes_on = start.bound.min > 0 || !terms_[text].plain;  // all_go_on
-    if (characters >= (goes_on ? start.way : std::min(start.way, terms_.shortest_length(text)))) return true;
+    const std::uint64_t enough = is_asked  ? kNoBound
+                                 : goes_on ? start.way
+                                           : std::min(start.way, terms_.shortest_length(text));
+    if (bound.max >= enough) return true;
+    const CounterState state{now, start.bound.items};
+    const Life life = bound.is_known ? known_end(text, state, bound.min, bound.max) : Life::unknown;
+    if (life != Life::unknown) return life == Life::alive;
     return alive(terms_.cat(terms_.both(std::vector<TermId>{text, counter}), start.rest), work);
+  };
+  // No token below the node is so long that the counters matter.
+  const auto is_far = [&](TermId counter, std::uint32_t node) {
+    const Numbers& bound = left(counter);
+    const std::uint64_t way = is_asked ? known.way : start.way;
+    if (way >= bound.max || (is_asked && bound.min > 0)) return false;
+    return bound.max - way >= trie.height(node);
   };
   struct Open {
     std::uint32_t end;
     TermId text, counter;
-    const Row *text_row, *counter_row;
+    const Row *text_row, *counter_row, *now_row;
   };
   std::vector<Open> path;
-  const auto enter = [&](std::uint32_t end, TermId text, TermId counter) {
-    path.push_back({end, text, counter, &raw_row(text, work), &row(counter, work)});
+  const auto enter = [&](std::uint32_t end, TermId text, TermId counter, TermId now) {
+    path.push_back({end, text, counter, &raw_row(text, work), &row(counter, work), &row(now, work)});
   };
-  enter(trie.size(), start.text, start.counter);
+  enter(trie.size(), start.text, start.counter, start.bound.any);
   std::uint64_t visited = 0;
   for (std::uint32_t node = 1; node < trie.size();) {
     while (node >= path.back().end) path.pop_back();
@@ -240,16 +282,15 @@ bool Lexicon::walk_within(TermId term, Inside& made, Work& work) {
     const std::uint8_t byte = trie.byte(node);
     const std::uint32_t end = trie.end(node);
     ++visited;
-    const TermId text = at.text_row->next[byte], counter = at.counter_row->next[byte];
+    const TermId text = at.text_row->next[byte], counter = at.counter_row->next[byte], now = at.now_row->next[byte];
     bool is_same = true;  // below the node
     bool is_out = false;
     if (text == kNever) {
       is_out = terms_[at.text].nullable && !terms_[at.counter].nullable && close.has(byte);
     } else {
-      const std::uint64_t characters = counter == kNever ? 0 : left(counter);
-      is_out = counter == kNever || !is_alive(text, counter, characters);
-      const bool may_close = terms_[counter].nullable || (trie.groups_below(node) & closing) == 0;
-      is_same = end == node + 1 || (may_close && characters >= trie.height(node) + start.way);
+      is_out = counter == kNever || !is_alive(text, counter, now);
+      const bool may_close = counter == kNever || terms_[counter].nullable || (trie.groups_below(node) & closing) == 0;
+      is_same = end == node + 1 || (!is_out && may_close && is_far(counter, node));
     }
     if (is_out) beside.take_away(trie.tokens_below(node));
     if (is_out || is_same) {
@@ -258,7 +299,7 @@ bool Lexicon::walk_within(TermId term, Inside& made, Work& work) {
       continue;
     }
     beside.pass_crossings(node + 1, false);
-    enter(end, text, counter);
+    enter(end, text, counter, now);
     ++node;
   }
   beside.finish(visited);

@@ -45,7 +45,7 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
     walk_substrings(id, *made, work);
     return keep(id, std::move(made));
   }
-  if (counted(id, *made, work) || walk_within(id, *made, work)) return keep(id, std::move(made));
+  if (counted(id, *made, work) || walk_within(within(id, work), *made, work)) return keep(id, std::move(made));
   bool passing = false;
   const Likeness like = known_beside(id, passing, work);
   TermId wider = like.wider;
@@ -53,6 +53,7 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   if (wider != kNone && !may_ask_for(wider, work)) wider = kNone;
   const bool is_beside = wider != kNone && (inside(wider, work).dense != kNone || passing || like.is_close);
   const bool is_coarse = is_beside && !passing && (row(id, work).uneven & kWordGroups) == 0;
+  if (!is_beside && walk_within(within_counts(id, work), *made, work)) return keep(id, std::move(made));
   if (!is_beside || !walk_beside(id, like, is_coarse ? kMostBeside : kNone, *made, work)) {
     *made = {};
     walk(id, *made, work);

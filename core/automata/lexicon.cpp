@@ -5,7 +5,7 @@
 
 namespace narrows {
 namespace {
-constexpr std::uint8_t kGreatFront = 128;
+constexpr std::uint8_t kGreatFront = 80;
 }  // namespace
 
 Lexicon::Lexicon(std::shared_ptr<const Trie> trie, std::uint32_t mask_words, std::uint64_t most_bytes)
@@ -240,25 +240,28 @@ bool Lexicon::leaves_some(TermId term, Work& work) {
   return !kept.empty() && kept.size() < terms_.parts(without).size() && goes_round(terms_.both(kept), work);
 }
 
-// Whether some byte leads a term, or one of the first that follow it, or one on a way to its end, back to itself: then
-// it has endlessly many texts.
+// Whether a term, or one of the first that follow it, or one on a way to its end, is led back to itself by some byte:
+// then it has endlessly many texts.
 bool Lexicon::goes_round(TermId term, Work& work) {
-  constexpr std::size_t kMostRows = 8;
   if (goes_round_.size() <= term) goes_round_.resize(terms_.size());
-  if (goes_round_[term] == 0) {
-    bool found = false;
-    std::vector<TermId> met{term};
-    for (std::size_t i = 0; i < met.size() && !found; ++i) {
-      const Row& r = row(met[i], work);
-      work.spend(8);
-      for (TermId next : r.next) {
-        found = found || next == met[i];
-        if (next != kNever && met.size() < kMostRows && std::ranges::find(met, next) == met.end()) met.push_back(next);
-      }
-    }
-    goes_round_[term] = found || goes_round_on_the_way(term, work) ? 2 : 1;
-  }
+  if (goes_round_[term] == 0)
+    goes_round_[term] = goes_round_soon(term, work) || goes_round_on_the_way(term, work) ? 2 : 1;
   return goes_round_[term] == 2;
+}
+
+bool Lexicon::goes_round_soon(TermId term, Work& work) {
+  constexpr std::size_t kMostRows = 8;
+  bool found = false;
+  std::vector<TermId> met{term};
+  for (std::size_t i = 0; i < met.size() && !found; ++i) {
+    const Row& r = row(met[i], work);
+    work.spend(8);
+    for (TermId next : r.next) {
+      found = found || next == met[i];
+      if (next != kNever && met.size() < kMostRows && std::ranges::find(met, next) == met.end()) met.push_back(next);
+    }
+  }
+  return found;
 }
 
 bool Lexicon::goes_round_on_the_way(TermId term, Work& work) {
@@ -422,7 +425,7 @@ std::size_t Lexicon::bytes() const {
          lane_of_.bytes() + bounded_.bytes() + held(texts_) + held(like_of_) + held(likenesses_) + parting_of_.bytes() +
          held(clamped_) + held(clamped_inside_) + list_bytes_ + held(lists_) + list_of_.bytes() +
          unbounded_of_.bytes() + begun_with_.bytes() + held(unbounded_) + held(partings_) + held(plain_states_) +
-         lengths_.bytes() + reaches_of_.bytes() + reaches_bytes_ + held(dense_) +
+         lengths_.bytes() + reaches_of_.bytes() + reaches_bytes_ + left_of_.bytes() + held(lefts_) + held(dense_) +
          dense_.size() * (mask_words_ * sizeof(std::uint32_t) + kHeapBlock) + held(scratch_) + held(mask_bits_) +
          held(mask_tokens_);
 }

@@ -60,6 +60,15 @@ class Lexicon {
   void shortest(TermId term, std::vector<std::uint8_t>& out, Work& work);
   std::uint64_t shortest_length(TermId term, Work& work);
 
+  // Texts in terms that have to satisfy several rules, and the same with what opens them.
+  struct Ruled {
+    TermId begin, text;
+  };
+  std::vector<Ruled> texts_of_rules(std::span<const TermId> terms, Work& work);
+  // Places in such a text whose masks take the most work, if two of its rules have many states. So a limit can be
+  // met before the text is begun.
+  std::vector<TermId> costly_places(const Ruled& ruled, Work& work);
+
   // The record of the term that is clamped for the tokens inside.
   const Inside& inside(TermId term, Work& work);
   std::span<const std::uint32_t> dense(std::uint32_t index) const { return dense_[index]; }
@@ -99,6 +108,7 @@ class Lexicon {
   bool is_passing(TermId term, Work& work);
   bool leaves_some(TermId term, Work& work);
   bool goes_round(TermId term, Work& work);
+  bool goes_round_soon(TermId term, Work& work);
   bool goes_round_on_the_way(TermId term, Work& work);
   // automata/bounds.cpp
   struct States {
@@ -119,7 +129,7 @@ class Lexicon {
   struct Within {
     TermId text = kNone, counter = kNone, rest = kNone;
     Bound bound;
-    std::uint64_t way = 0;
+    std::uint64_t way = kNoBound;  // not known
   };
   Unbounded without_bounds(TermId term, Work& work);
   bool has_few_parts(TermId term, Work& work) const;
@@ -155,14 +165,14 @@ class Lexicon {
   void mark_dead(TermId term);
   void mark_alive(TermId term, std::uint8_t byte, TermId next);
   std::uint64_t known_way(TermId term);
-  bool witnessed(TermId term, Work& work);
+  std::vector<std::uint8_t> guess(TermId term, Work& work);
   bool accepts(TermId term, std::span<const std::uint8_t> text, Work& work);
   std::vector<std::uint8_t> way_out(TermId term, Work& work);
   bool plainly_dead(TermId term, Work& work);
   bool search(TermId term, bool is_relaxed, Work& work);
   // automata/item_counts.cpp
   struct CounterState {
-    TermId now, between;
+    TermId now = kNone, between = kNone;
   };
   struct Reach {
     TermId to;
@@ -174,6 +184,28 @@ class Lexicon {
   };
   bool has_other_lengths(TermId term, Work& work);
   Reaches items_in(TermId term, const CounterState& state, Work& work);
+  // automata/end_within.cpp
+  struct CountedText {
+    TermId text = kNone, counter = kNone, rest = kNone;
+    CounterState state;  // of the counter without its numbers
+    std::uint64_t min = 0, max = 0;
+  };
+  struct Left {
+    std::uint32_t least = 0;            // items that an end needs at least; kNone where there is no end
+    std::uint32_t known = kNone;        // items of an end that is known
+    bool goes_on = false;               // and there are such with any number of items more
+    bool is_guessed = false;            // that end is what guess() has
+    std::uint8_t byte = 0;              // else: leads to it
+    std::uint32_t search = 0, met = 0;  // the last search that met it, and its place there
+  };
+  CountedText counted_text(TermId term, Work& work);
+  std::uint32_t left_at(TermId text, const CounterState& state, Work& work);
+  std::vector<std::uint8_t> end_of(TermId text, const CounterState& state, Work& work);
+  std::uint32_t guessed_items(TermId text, const CounterState& state, Work& work);
+  static bool repeats(const Row& row, const Row& counts, TermId text, TermId now);
+  Life ends_within(TermId text, const CounterState& state, std::uint64_t least, std::uint64_t most, Work& work);
+  Life known_end(TermId text, const CounterState& state, std::uint64_t least, std::uint64_t most) const;
+  Life life_by_items(TermId term, bool is_searched, Work& work);
   // automata/inside.cpp
   struct Lane {
     struct Counted {
@@ -225,7 +257,8 @@ class Lexicon {
   bool walk_beside(TermId term, const Likeness& like, std::uint32_t most, Inside& made, Work& work);
   bool same_below(TermId term, TermId wider, std::uint64_t way, std::uint32_t node, Work& work);
   Within within(TermId term, Work& work);
-  bool walk_within(TermId term, Inside& made, Work& work);
+  Within within_counts(TermId term, Work& work);
+  bool walk_within(const Within& start, Inside& made, Work& work);
   // automata/likeness.cpp
   Likeness until_closed(TermId term, Work& work);
   Likeness all_until_closed(TermId term, Work& work);
@@ -276,6 +309,9 @@ class Lexicon {
   StepMap reaches_of_;  // by term and state of a counter
   std::vector<Reaches> reaches_;
   std::size_t reaches_bytes_ = 0;
+  StepMap left_of_;  // by text and state of a counter
+  std::vector<Left> lefts_;
+  std::uint32_t searches_ = 0;
   StepMap lengths_;                                // of shortest texts of terms that are not plain
   std::vector<std::uint16_t> plain_states_;        // by term: how many states it has at most, or that they may be many
   std::vector<std::vector<std::uint32_t>> dense_;  // rows, which stay where they are

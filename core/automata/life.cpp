@@ -47,6 +47,7 @@ bool Lexicon::alive(TermId term, Work& work) {
   if (leaves_some(term, work)) return true;
   if (const TermId without = without_most(term, 0, work); without != kNone) return alive(without, work);
   if (all_until_closed(term, work).wider != kNone) return true;
+  if (!lefts_.empty() && life_by_items(term, false, work) == Life::dead) return false;
   for (auto text = found_.begin(); text != found_.end(); ++text) {
     if (!accepts(term, *text, work)) continue;
     std::rotate(found_.begin(), text, text + 1);
@@ -54,7 +55,8 @@ bool Lexicon::alive(TermId term, Work& work) {
   }
   if (plainly_dead(term, work)) return false;
   if (known_life(term) == Life::alive) return true;
-  if (!search(term, false, work)) return false;
+  const Life found = life_by_items(term, true, work);
+  if (found == Life::dead || (found == Life::unknown && !search(term, false, work))) return false;
   constexpr std::size_t kMostFound = 8;
   if (std::vector<std::uint8_t> text = way_out(term, work); !text.empty()) {
     if (found_.size() == kMostFound) found_.pop_back();
@@ -73,8 +75,8 @@ bool Lexicon::plainly_dead(TermId term, Work& work) {
   return true;
 }
 
-// Whether the term itself accepts a text of its relaxed form, as it mostly does.
-bool Lexicon::witnessed(TermId term, Work& work) {
+// A text of the relaxed form, which is known to be alive. Mostly the term itself accepts it.
+std::vector<std::uint8_t> Lexicon::guess(TermId term, Work& work) {
   std::vector<std::uint8_t> text;
   for (TermId guide = terms_.loosen(term); !terms_[guide].nullable;) {
     if (terms_.shortest(guide, text, work)) break;
@@ -82,7 +84,7 @@ bool Lexicon::witnessed(TermId term, Work& work) {
     text.push_back(byte);
     guide = raw_row(guide, work).next[byte];
   }
-  return accepts(term, text, work);
+  return text;
 }
 
 // Whether the term accepts the text, or a state on the way is known to be alive. Then the states before it are alive.
@@ -181,7 +183,7 @@ bool Lexicon::search(TermId term, bool is_relaxed, Work& work) {
   for (std::uint32_t at = frontier.pop(); at != kNone; at = frontier.pop()) {
     const TermId here = frontier.seen()[at].term;
     const std::uint32_t depth = frontier.seen()[at].depth + 1;
-    if (!is_relaxed && witnessed(here, work)) return all_alive(at);
+    if (!is_relaxed && accepts(here, guess(here, work), work)) return all_alive(at);
     if (!is_relaxed && has_other_lengths(here, work)) continue;
     const Row& r = raw_row(here, work);
     TermId last = kNone;

@@ -448,6 +448,19 @@ const Network::Closed& Network::closed(std::uint32_t state, Work* work) {
   return c;
 }
 
+std::vector<TermId> Network::terms() const {
+  std::vector<TermId> found;
+  for (const State& s : states_)
+    for (const Edge& e : s.edges)
+      if (e.kind == Kind::term) found.push_back(e.label);
+  for (const Distinct& one : distinct_) found.push_back(one.term);
+  for (const Counted& one : counted_) found.push_back(one.term);
+  std::ranges::sort(found);
+  const auto duplicates = std::ranges::unique(found);
+  found.erase(duplicates.begin(), duplicates.end());
+  return found;
+}
+
 std::uint64_t Network::edge_cost(const Edge& edge, Lexicon& lexicon, Work& work) {
   switch (edge.kind) {
     case Kind::empty:

@@ -81,6 +81,9 @@ class Network {
   const std::vector<std::uint64_t>& costs(Lexicon& lexicon, Work& work);
   std::uint64_t edge_cost(const Edge& edge, Lexicon& lexicon, Work& work);
 
+  // What edges read, each term once.
+  std::vector<TermId> terms() const;
+
   std::size_t state_count() const { return states_.size(); }
   std::size_t bytes() const { return bytes_; }
 

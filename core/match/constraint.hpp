@@ -106,6 +106,7 @@ class Constraint {
   ConstraintStats stats() const;
 
  private:
+  void try_out(Turn& turn);
   struct Mask {
     std::span<const std::uint32_t> dense;          // to start from: of the lexicon, or kept here; or none
     std::vector<std::uint32_t> tokens;             // to add

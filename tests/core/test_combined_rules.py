@@ -67,6 +67,26 @@ NAMED: dict[str, dict[str, Any]] = {
         "maxLength": 64,
         "not": {"enum": ["a@b.co", "x"]},
     },
+    "a regular expression with digits, and not much room": {
+        "format": "regex",
+        "pattern": r"\d{3}.*\d{3}",
+        "minLength": 10,
+        "maxLength": 30,
+    },
+    "a regular expression with look-aheads, digits and no capitals": {
+        "format": "regex",
+        "pattern": "^(?=.*[a-z])(?=.*[0-9]).{8,64}$",
+        "allOf": [{"pattern": r"\d{3}.*\d{3}"}],
+        "maxLength": 255,
+        "not": {"pattern": "[A-Z]"},
+    },
+    "a regular expression without spaces, with digits, and not one": {
+        "format": "regex",
+        "pattern": r"^\S+$",
+        "allOf": [{"pattern": r"\d{3}.*\d{3}"}],
+        "maxLength": 30,
+        "not": {"pattern": "foo"},
+    },
     "a name with capitals": {
         "format": "idn-hostname",
         "pattern": "[A-Z]{2,}",

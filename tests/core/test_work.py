@@ -127,6 +127,19 @@ MANY_WORDS = {
     "in any case, near a greatest length": {"pattern": f"(?i:{words(200)})", "maxLength": 20},
     "in any case, with a length": {"pattern": f"(?i:{words(200)})", "minLength": 20, "maxLength": 60},
     "two lists": {"allOf": [{"pattern": words(200)}, {"pattern": words(200, 200)}]},
+    "two lists, near a greatest length": {
+        "allOf": [{"pattern": words(200)}, {"pattern": words(200, 200)}],
+        "maxLength": 20,
+    },
+    "two lists with a greatest length": {
+        "allOf": [{"pattern": words(200)}, {"pattern": words(200, 200)}],
+        "maxLength": 60,
+    },
+    "one of some and none of others, with a greatest length": {
+        "pattern": words(200),
+        "not": {"pattern": words(200, 200)},
+        "maxLength": 40,
+    },
     "three lists": {"allOf": [{"pattern": words(100, n)} for n in (0, 100, 200)], "minLength": 30},
     "none of them": {"not": {"pattern": words(200)}},
     "none of them, in any case": {"not": {"pattern": f"(?i:{words(200)})"}, "minLength": 10, "maxLength": 100},
@@ -148,6 +161,15 @@ def test_many_words_beside_something_can_be_written(vocabulary: Vocabulary, name
     constraint = vocabulary.compile(Grammar.from_json_schema(schema))
     for _ in range(2):
         write(constraint.matcher(), vocabulary, 12)
+
+
+def test_rules_that_take_too_much_together_are_refused_before_the_text() -> None:
+    """Each of them is well below the limit, and so is each pair. What is known of them already would help."""
+    lists = [{"pattern": words(200, n)} for n in (0, 200, 400)]
+    schema = {"type": "object", "properties": {"name": {"type": "string", "allOf": lists, "maxLength": 60}}}
+    with pytest.raises(LimitError) as caught:
+        llama3().compile(Grammar.from_json_schema(schema))
+    assert (caught.value.limit, caught.value.pointer) == ("step_work", "/properties/name/allOf/2/pattern")
 
 
 @pytest.mark.parametrize("flag", ["", "i"])
