@@ -63,10 +63,10 @@ Lexicon::Unbounded Lexicon::without_bounds(TermId term, Work& work) {
   return way < room ? Unbounded{wider, room - way} : Unbounded{};
 }
 
-// Whether a term is made of few parts, each counted wherever it stands: its states are combinations of these. The parts
-// of a JSON string and some patterns are below, those of an address with the characters of all languages are not.
+// Whether a term is made of few parts, each counted wherever it stands: its states are combinations of these. Those of
+// an e-mail address that contains one of 200 words are below, those of one with the characters of all languages are not.
 bool Lexicon::has_few_parts(TermId term, Work& work) const {
-  constexpr std::size_t kMost = 1'500;
+  constexpr std::size_t kMost = 4'000;
   std::vector<TermId> open{term};
   std::size_t seen = 0;
   while (!open.empty() && ++seen <= kMost) {
@@ -76,7 +76,8 @@ bool Lexicon::has_few_parts(TermId term, Work& work) const {
     if (t.op == Op::cat) open.push_back(t.b);
     if (t.op == Op::cat || t.op == Op::repeat || t.op == Op::complement) open.push_back(t.a);
     if (t.op == Op::alt || t.op == Op::both) open.insert(open.end(), terms_.parts(id).begin(), terms_.parts(id).end());
-    if (t.op == Op::literals || t.op == Op::names) seen += t.c - t.b;
+    // A list of a few spellings of one letter is one part.
+    if (t.op == Op::literals || t.op == Op::names) seen += (t.c - t.b) / 4;
   }
   work.spend(seen);
   return seen <= kMost;
@@ -204,17 +205,17 @@ TermId Lexicon::uncount(TermId term, std::uint32_t depth, std::uint64_t& room, W
   return terms_.cat(t.a, uncount(t.b, depth + 1, room, work));
 }
 
-// Whether it is plain to see that a plain term has few states. Counted for every term, once: its parts are older.
-bool Lexicon::has_few_states(TermId term, Work& work) {
-  constexpr std::uint64_t kMost = 2'000;
+// At most so many states a plain term has, kManyStates where it has more or is not plain. Counted for every term, once:
+// its parts are older.
+std::uint64_t Lexicon::most_states(TermId term, Work& work) {
   while (plain_states_.size() <= term) {
     const auto at = static_cast<TermId>(plain_states_.size());
     const Term& t = terms_[at];
     work.spend(2);
     std::uint64_t states = 0;
-    if (!t.plain || t.op == Op::substrings || (t.op == Op::literals && t.c - t.b > kMost) ||
-        (t.op == Op::alt && t.b > kMost)) {
-      states = kMost + 1;
+    if (!t.plain || t.op == Op::substrings || (t.op == Op::literals && t.c - t.b >= kManyStates) ||
+        (t.op == Op::alt && t.b >= kManyStates)) {
+      states = kManyStates;
     } else if (t.op == Op::set) {
       states = 1;
     } else if (t.op == Op::literals) {
@@ -228,9 +229,9 @@ bool Lexicon::has_few_states(TermId term, Work& work) {
     } else if (t.op == Op::cat) {
       states = std::uint64_t{plain_states_[t.a]} + plain_states_[t.b];
     }
-    plain_states_.push_back(static_cast<std::uint16_t>(std::min(states, kMost + 1)));
+    plain_states_.push_back(static_cast<std::uint16_t>(std::min(states, kManyStates)));
   }
-  return plain_states_[term] <= kMost;
+  return plain_states_[term];
 }
 
 // A term as the rest of an item, a counter of items, and what follows it. `also_least`: also a counter that has only a

@@ -3,6 +3,7 @@
 //
 // Cost: that of some masks, which are kept. Only where two of the rules have many states.
 #include <algorithm>
+#include <functional>
 
 #include "automata/lexicon.hpp"
 
@@ -43,17 +44,29 @@ std::vector<Lexicon::Ruled> Lexicon::texts_of_rules(std::span<const TermId> term
 
 // The text itself, and the same where few characters are left: most other masks take less.
 std::vector<TermId> Lexicon::costly_places(const Ruled& ruled, Work& work) {
+  constexpr std::uint64_t kCostly = 1'000'000;  // states of two rules together
+  constexpr std::uint64_t kFewStates = 16;
   const TermId text = ruled.text;
   const std::vector<TermId> rules = terms_.split(intersection(text).first, Op::both);
   work.spend(rules.size());
-  const auto is_great = [&](TermId rule) {
-    if (bound_of(rule, true).any != kNone) return false;  // a length
-    return !has_few_states(terms_[rule].op == Op::complement ? terms_[rule].a : rule, work);
+  const auto is_length = [&](TermId rule) {  // and few states beside its count
+    const Term& t = terms_[rule];
+    return t.op == Op::repeat || (t.op == Op::cat && terms_[t.a].op == Op::repeat && terms_[t.a].c != kNoMax &&
+                                  most_states(t.b, work) < kFewStates);
   };
-  if (std::ranges::count_if(rules, is_great) < 2 || !alive(text, work)) return {};
+  std::vector<std::uint64_t> states;
+  for (const TermId rule : rules) {
+    if (is_length(rule)) continue;
+    states.push_back(most_states(terms_[rule].op == Op::complement ? terms_[rule].a : rule, work));
+  }
+  std::ranges::sort(states, std::greater<>{});
+  if (states.size() < 2 || states[0] * states[1] < kCostly || !alive(text, work)) return {};
   const CountedText counted = counted_text(text, work);
   const bool is_counted = counted.text != kNone;
   std::vector<TermId> found{text};
+  // What may come first is often less than what may come next, as in a name of labels.
+  if (const std::vector<std::uint8_t> end = way_out(text, work); !end.empty())
+    found.push_back(step(text, end.front(), work));
   // Only what goes round comes back to where it began.
   if (!is_counted || !goes_round_soon(terms_.cat(counted.text, counted.rest), work)) return found;
   if (plainly_dead(counted.text, work)) return found;

@@ -13,6 +13,16 @@
 
 namespace narrows {
 
+// A part without a greatest number of such items that the whole text does not reach, as the 64 characters before the @.
+TermId Lexicon::without_slack(TermId part, TermId items, std::uint64_t most, Work& work) {
+  const Bound bound = bound_of(part);
+  if (bound.any == kNone || bound.max < most) return part;
+  const TermId first = terms_[bound.items].op == Op::cat ? terms_[bound.items].a : bound.items;
+  if (terms_[first].op != Op::repeat) return part;
+  const TermId item = terms_[items].a;
+  return holds_only(terms_[first].a, item, item, work) ? bound.least : part;
+}
+
 // An intersection as a text and its counters, none where no part is a counter of items that can be told apart. Counters
 // go together where an item of one of them is an item of the others.
 Lexicon::CountedText Lexicon::counted_text(TermId term, Work& work) {
@@ -41,13 +51,17 @@ Lexicon::CountedText Lexicon::counted_text(TermId term, Work& work) {
       const bool is_counter =
           bound.any != kNone && (bound.items == mine.items ||
                                  holds_only(terms_[mine.items].a, terms_[bound.items].a, terms_[bound.items].a, work));
-      (is_counter ? counters : others).push_back(parts[k]);
-      if (!is_counter) continue;
+      if (!is_counter) {
+        others.push_back(parts[k]);
+        continue;
+      }
+      counters.push_back(parts[k]);
       made.min = std::max(made.min, bound.min);
       made.max = std::min(made.max, bound.max);
     }
     if (counters.size() <= most || made.max == kNoMax) continue;
     most = counters.size();
+    for (TermId& part : others) part = without_slack(part, mine.items, made.max, work);
     const auto follows = [&](TermId part) {
       return terms_[part].plain && holds_only(part, mine.items, mine.any, work);
     };

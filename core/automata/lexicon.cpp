@@ -5,7 +5,8 @@
 
 namespace narrows {
 namespace {
-constexpr std::uint8_t kGreatFront = 80;
+// Sets and lists that may come first: from so many on, a row is made from the rows of the parts.
+constexpr std::uint8_t kGreatFront = 80, kGreatFrontOfRules = 32;
 }  // namespace
 
 Lexicon::Lexicon(std::shared_ptr<const Trie> trie, std::uint32_t mask_words, std::uint64_t most_bytes)
@@ -76,7 +77,7 @@ struct Lexicon::Parts {
 // its states come once.
 Lexicon::Parts Lexicon::parts_of(TermId term) {
   const Term& t = terms_[term];
-  const bool is_great = t.front >= kGreatFront;
+  const bool is_great = t.front >= (intersection(term).first == kNever ? kGreatFront : kGreatFrontOfRules);
   if (!is_great && (t.plain || terms_.relax(term) != term)) return {};
   Parts made{.op = terms_[term].op, .all = {}, .after = {}};
   switch (made.op) {

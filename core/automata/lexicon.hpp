@@ -139,7 +139,9 @@ class Lexicon {
   Bound bound_of(TermId term, bool also_least = false);
   Unbounded uncounted(TermId term, Work& work);
   TermId uncount(TermId term, std::uint32_t depth, std::uint64_t& room, Work& work);
-  bool has_few_states(TermId term, Work& work);
+  static constexpr std::uint64_t kManyStates = 2'001;
+  std::uint64_t most_states(TermId term, Work& work);
+  bool has_few_states(TermId term, Work& work) { return most_states(term, work) < kManyStates; }
   std::uint32_t list_with(TermId state, TermId first, Work& work);
   bool is_state(TermId term, TermId first, Work& work);
   bool holds_only(TermId text, TermId first, TermId from, Work& work);
@@ -199,6 +201,7 @@ class Lexicon {
     std::uint32_t search = 0, met = 0;  // the last search that met it, and its place there
   };
   CountedText counted_text(TermId term, Work& work);
+  TermId without_slack(TermId part, TermId items, std::uint64_t most, Work& work);
   std::uint32_t left_at(TermId text, const CounterState& state, Work& work);
   std::vector<std::uint8_t> end_of(TermId text, const CounterState& state, Work& work);
   std::uint32_t guessed_items(TermId text, const CounterState& state, Work& work);

@@ -34,14 +34,23 @@ def words(choose: Random, count: int) -> frozenset[str]:
 
 
 class Oracle:
-    """Which numbers of characters end a text, by what it ends with and the lists that it has a word of."""
+    """Which numbers of characters end a text, by what it ends with, the lists that it has a word of, and how many
+    characters it has before its first other one (`head`: at least 1 and at most so many; -1 after that)."""
 
-    def __init__(self, wanted: list[frozenset[str]], unwanted: frozenset[str], least: int, most: int) -> None:
-        self.wanted, self.unwanted, self.least, self.most = wanted, unwanted, least, most
+    def __init__(
+        self, wanted: list[frozenset[str]], unwanted: frozenset[str], least: int, most: int, head: int = 0
+    ) -> None:
+        self.wanted, self.unwanted, self.least, self.most, self.head = wanted, unwanted, least, most, head
+        self.begin: tuple[str, int, int] = ("", 0, 0 if head else -1)
         self.lengths = cache(self._lengths)
 
-    def step(self, state: tuple[str, int] | None, letter: str) -> tuple[str, int] | None:
+    def step(self, state: tuple[str, int, int] | None, letter: str) -> tuple[str, int, int] | None:
         if state is None:
+            return None
+        before = state[2]
+        if before >= 0:
+            before = before + 1 if letter != OTHER else -1 if before > 0 else self.head + 1
+        if before > self.head:
             return None
         text = state[0] + letter
         ends = {text[n:] for n in range(len(text))}
@@ -50,13 +59,13 @@ class Oracle:
         found = state[1]
         for n, one in enumerate(self.wanted):
             found |= bool(ends & one) << n
-        return text[-(LONGEST - 1) :].rpartition(OTHER)[2], found
+        return text[-(LONGEST - 1) :].rpartition(OTHER)[2], found, before
 
-    def _lengths(self, state: tuple[str, int] | None, left: int) -> int:
+    def _lengths(self, state: tuple[str, int, int] | None, left: int) -> int:
         """As bits."""
         if state is None:
             return 0
-        bits = int(state[1] == 2 ** len(self.wanted) - 1)
+        bits = int(state[1] == 2 ** len(self.wanted) - 1 and state[2] < 0)
         if left > 0:
             for letter in LETTERS + OTHER:
                 bits |= self.lengths(self.step(state, letter), left - 1) << 1
@@ -65,7 +74,7 @@ class Oracle:
     def allows(self, text: str) -> bool:
         """A text without escapes, that begins with a quote."""
         body, quote, more = text[1:].partition('"')
-        state: tuple[str, int] | None = ("", 0)
+        state: tuple[str, int, int] | None = self.begin
         for letter in body:
             state = self.step(state, letter)
         if len(body) > self.most or more:
@@ -77,7 +86,9 @@ class Oracle:
 
 
 @pytest.mark.parametrize("seed", [*range(24), *(pytest.param(n, marks=pytest.mark.soak) for n in range(24, 400))])
-def test_masks(vocabulary: Vocabulary, seed: int) -> None:
+@pytest.mark.parametrize("has_head", [False, True])
+def test_masks(vocabulary: Vocabulary, has_head: bool, seed: int) -> None:
+    """With a head, as an e-mail address has one: a count within the text, beside that of the whole text."""
     choose = Random(seed)
     wanted = [words(choose, choose.choice((40, 120))) for _ in range(choose.choice((1, 2, 2)))]
     unwanted = words(choose, 100) if len(wanted) == 1 or choose.random() < 0.3 else frozenset()
@@ -91,7 +102,10 @@ def test_masks(vocabulary: Vocabulary, seed: int) -> None:
         most = fewer
     if unwanted:
         schema["not"] = {"pattern": "|".join(sorted(unwanted))}
-    oracle = Oracle(wanted, unwanted, least, most)
+    head = most + choose.choice((-4, -2, -1, 0, 1, 3)) if has_head else 0
+    if has_head:
+        patterns.append({"pattern": f"^[^{OTHER}]{{1,{head}}}{OTHER}[{LETTERS}{OTHER}]*$"})
+    oracle = Oracle(wanted, unwanted, least, most, head)
     if most < least:
         with pytest.raises(NarrowsError) as caught:
             vocabulary.compile(Grammar.from_json_schema(schema))
