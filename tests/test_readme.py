@@ -99,6 +99,13 @@ def test_with_the_official_client(url: str) -> None:
     assert rest.strip()
 
 
+@pytest.mark.model
+def test_a_typed_object(url: str) -> None:
+    out = run(example("typed").replace("http://127.0.0.1:8000", url))
+    assert out.startswith("City(name='")
+    assert " capital=" in out
+
+
 def with_the_command() -> dict[str, str]:
     """The environment with `narrows` on the path."""
     return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
