@@ -42,7 +42,7 @@ std::vector<Lexicon::Ruled> Lexicon::texts_of_rules(std::span<const TermId> term
   return found;
 }
 
-// The text itself, and the same where few characters are left: most other masks take less.
+// The text itself, the same after its first byte, and where few characters are left: most other masks take less.
 std::vector<TermId> Lexicon::costly_places(const Ruled& ruled, Work& work) {
   constexpr std::uint64_t kCostly = 1'000'000;  // states of two rules together
   constexpr std::uint64_t kFewStates = 16;

@@ -211,7 +211,8 @@ def test_random_lists_are_refused_before_the_text_or_can_be_written(runs: int) -
         try:
             constraint = vocabulary.compile(Grammar.from_json_schema(schema))
         except NarrowsError as error:
-            assert error.code in ("limit_reached", "unsatisfiable")  # noqa: PT017
+            if error.code not in ("limit_reached", "unsatisfiable"):
+                raise
             continue
         try:
             write(constraint.matcher(), vocabulary, choose.choice((5, 12, 25)), seed)
