@@ -388,7 +388,7 @@ TermId Lexicon::derivative(TermId term, std::uint8_t byte, Work& work) {
   const Term t = terms_[term];
   if (t.plain && has_row(term)) return raw_row(term, work).next[byte];
   if (t.op == Op::literals) return terms_.literals_after(t, byte);
-  if (t.op == Op::substrings) return terms_.substrings_after(t, byte);
+  if (t.op == Op::substrings) return terms_.substrings_after(t, byte, work);
   if (t.op == Op::repeat) {
     const TermId rest = terms_.repeat(t.a, t.b == 0 ? 0 : t.b - 1, t.c == kNoMax ? kNoMax : t.c - 1);
     return terms_.cat(derivative(t.a, byte, work), rest);

@@ -32,8 +32,9 @@ TermId Terms::substrings_at(std::uint32_t text, const Suffixes::Place& place) {
       {.op = Op::substrings, .nullable = ends, .a = text, .b = place.first, .c = place.last, .d = place.depth});
 }
 
-TermId Terms::substrings_after(const Term& term, std::uint8_t byte) {
+TermId Terms::substrings_after(const Term& term, std::uint8_t byte, Work& work) {
   const std::uint32_t text = term.a;
+  work.spend(2 * texts_[text]->comparisons(place_of(term)));  // each at two places of the memory
   const Suffixes::Places places = texts_[text]->after(place_of(term), byte);
   if (places.count == 0) return kNever;
   if (places.count == 1) return substrings_at(text, places.all[0]);
@@ -45,7 +46,7 @@ TermId Terms::substrings_after(const Term& term, std::uint8_t byte) {
 TermId Terms::substrings_step(const Term& term, std::uint8_t byte, ByteSet& same, Work& work) {
   const Suffixes& text = text_of(term);
   const Suffixes::Place place = place_of(term);
-  const TermId next = substrings_after(term, byte);
+  const TermId next = substrings_after(term, byte, work);
   ByteSet one;
   one.add(byte);
   if (next != kNever) {

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -51,6 +52,10 @@ class Suffixes {
   bool may_end(const Place& place) const;
   bool goes_on(const Place& place) const;  // some byte may follow
   Places after(const Place& place, std::uint8_t byte) const;
+  // Symbols that this compares, at most: two searches for each symbol that is read, and there may be five.
+  std::uint32_t comparisons(const Place& place) const {
+    return (unit_ == Unit::pieces ? 10 : 2) * (place.last == 0 ? 1 : std::bit_width(place.last - place.first));
+  }
   ByteSet following(const Place& place) const;
   // Bytes of the text that end a part in a short way: the shortest of the ways of some suffixes of the place.
   std::span<const std::uint8_t> way_to_end(const Place& place) const;

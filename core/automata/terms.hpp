@@ -72,7 +72,7 @@ class Terms {
   // The same of a list of strings, where only this byte matters.
   TermId literals_after(Term term, std::uint8_t byte);
   // And of the parts of a text.
-  TermId substrings_after(const Term& term, std::uint8_t byte);
+  TermId substrings_after(const Term& term, std::uint8_t byte, Work& work);
   // The text that a term is a place of.
   const Suffixes& text_of(const Term& substrings) const { return *texts_[substrings.a]; }
   static Suffixes::Place place_of(const Term& substrings) { return {substrings.b, substrings.c, substrings.d}; }

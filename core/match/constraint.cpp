@@ -50,20 +50,21 @@ Constraint::Constraint(std::shared_ptr<Vocabulary> vocabulary, Ir ir, const Limi
   try_out(turn);
 }
 
-// All places of a text together may take as much as one mask may: what was made before may be dropped, and is then made
-// again for it. All texts may take four times that; what is left is not tried.
+// All places of a text together may take half as much as one mask may: what was made before may be dropped, and is then
+// made again for it, and other places may take somewhat more. All texts may take twice what one mask may; what is
+// left is not tried.
 void Constraint::try_out(Turn& turn) {
   std::uint64_t spent = 0;
   for (const Lexicon::Ruled& ruled : lexicon().texts_of_rules(network_->terms(), turn.step())) {
     const std::vector<TermId> places = lexicon().costly_places(ruled, turn.step());
     if (places.empty()) continue;
     lexicon().inside(ruled.begin, turn.step());
-    Work& work = turn.step();
+    Work& work = turn.step(2);
     const std::uint64_t before = work.left;
     for (const TermId place : places)
       if (lexicon().alive(place, work)) lexicon().inside(place, work);
     spent += before - work.left;
-    if (spent / 4 >= limits_.step_work) return;
+    if (spent / 2 >= limits_.step_work) return;
   }
 }
 

@@ -44,12 +44,12 @@ void Turn::check_replay() const {
     limit_reached("step_work", "what was dropped takes more work to be made again than the limit allows");
 }
 
-Work& Turn::step() {
+Work& Turn::step(std::uint64_t part) {
   settle();
   const Limits& limits = constraint_.limits();
   const std::uint64_t sequence = limits.sequence_work + limits.sequence_work / kTokens * spent_.tokens;
   const std::uint64_t left = sequence - std::min(sequence, spent_.work);
-  work_ = {limits.step_work, Work::Bound::step};
+  work_ = {limits.step_work / part, Work::Bound::step};
   if (left < work_.left) work_ = {left, Work::Bound::sequence};
   if (!is_apart_ && left_here_ < work_.left) work_ = {left_here_, Work::Bound::shared};
   given_ = work_.left;

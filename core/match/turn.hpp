@@ -29,8 +29,9 @@ class Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  // The budget of the next step. Throws Crowded if the call must be repeated in a home of its own.
-  Work& step();
+  // The budget of the next step, or a part of it: 2 is the half. Throws Crowded if the call must be repeated in a home of
+  // its own.
+  Work& step(std::uint64_t part = 1);
   // What was done so far is no part of the replay that begins.
   void begin_replay();
   // Call it before each step of a replay. Throws if the replay takes too much work.

@@ -56,8 +56,9 @@ class Limits:
     """Nesting of one terminal's regular expression after simplification. Values above 4,000 count as 4,000."""
 
     # Work and memory while matching.
-    step_work: int = 20_000_000
-    """Units of work (derivatives, stack operations, trie nodes) of one step or one mask. Some 5 ns each, so 0.1 s."""
+    step_work: int = 40_000_000
+    """Units of work (derivatives, stack operations, trie nodes) of one step or one mask. Some 5 to 10 ns each, so 0.2
+    to 0.4 s. Compiling tries the costly masks of a text with several rules, and they may take half of that."""
     sequence_work: int = 1_000_000_000
     """The same units for all calls of one sequence, and as many again for each 10,000 tokens of its text. So 5 s, and
     0.5 ms a token. Cached masks and steps cost nothing. A fork begins with the units spent so far. A rollback gives
