@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrows.engines import default_model
+from narrows.engines.llama_cpp.library import load_library
 from narrows.errors import NarrowsError, VocabularyError
 from narrows.vocabulary.loaders import gguf_file, gguf_metadata, tokenizer_json
 
@@ -170,18 +171,14 @@ def test_pieces_as_llama_cpp_gives_them(smollm2: Path) -> None:
     assert {i for i in range(ours.size) if llama.is_end(i)} - file_names == set(ours.eos)
 
 
-# llama.cpp keeps it for the whole process and calls it when other tests' models close: it must never be collected.
-_QUIET = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda level, text, data: None)
-
-
 class LlamaVocabulary:
     """llama.h through ctypes: the vocabulary only."""
 
     def __init__(self, library: Path, model: Path) -> None:
+        load_library()  # which hears what llama.cpp says: else it is printed
         self.lib = ctypes.CDLL(str(library))
         parameters = type("Parameters", (ctypes.Structure,), {"_fields_": _MODEL_PARAMETERS})
         default = self._function("llama_model_default_params", parameters)
-        self._function("llama_log_set", None, type(_QUIET), ctypes.c_void_p)(_QUIET, None)
         chosen = default()
         chosen.vocab_only = True
         load = self._function("llama_model_load_from_file", ctypes.c_void_p, ctypes.c_char_p, parameters)
