@@ -1,6 +1,7 @@
 """The stream parser of one answer: a format's regions, its markers, and what is known of the answer beforehand.
 
-Cost: some 10 us, whatever the tools; their schemas are read when a call needs them.
+Cost: some 10 us, whatever the tools; their schemas are read when a call needs them. The first delta makes the regions
+of text: 50 us at the median of the formats, 20 to 400. The first call of a shape makes those of that shape.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from narrows.formats.families.build import Build, give_back
 from narrows.stream.markers import Exit
 from narrows.stream.regions.expect import Expect
 from narrows.stream.regions.late_closer import LateCloser
+from narrows.stream.regions.later import Later
 from narrows.stream.regions.layout import Layout
 from narrows.stream.regions.marker_as_text import MarkerAsText
 from narrows.stream.regions.repeated_opener import RepeatedOpener
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from narrows.formats.definition import FormatDefinition
+    from narrows.formats.families.base import Shape
     from narrows.formats.families.openers import Entry
     from narrows.formats.reasoning import ReasoningStyle
     from narrows.stream.machine import Machine, Region
@@ -51,7 +53,9 @@ def build_regions(
     one_piece: bool = False,
 ) -> Region:
     """Fresh regions for one parser; returns the one that an answer begins in. `encode`: a marker as it stands in the
-    text; `one_piece`: nothing in the content is a marker (but what ends content that is set off)."""
+    text; `one_piece`: nothing in the content is a marker (but what ends content that is set off).
+
+    Those of calls are made when the first call of their shape begins."""
     head = style.head if style is not None else None
     own = fmt.reasoning.head if fmt.reasoning is not None else None
     build = Build(encode=encode, parallel=parallel, named=named, calls=calls, head=head or own, one_piece=one_piece)
@@ -121,13 +125,11 @@ def build_regions(
     body.link([] if one_piece else openers + anywhere + ends + shown)
     again = (openers if parallel else []) + late + anywhere + ends
     build.after.link(again)
-    for text, exits in build.tails:
-        text.link([*exits, *again])
-    further = openers if parallel else []
+    build.again = again
+    build.further = openers if parallel else []
     if build.head is not None:  # what a message holds is raw, but for the next message
-        further = [e for e in (*further, *headed) if e.marker.startswith(encode(build.head.start))]
-    for raw, exits in build.raws:
-        raw.link([*exits, *further])
+        build.further = [e for e in (*build.further, *headed) if e.marker.startswith(encode(build.head.start))]
+    build.link_ends()
     return start
 
 
@@ -170,8 +172,23 @@ def _entries(fmt: FormatDefinition, build: Build) -> list[Entry]:
     for shape in fmt.calls:
         if not build.calls and not shape.heading():
             continue
-        entries += shape.entries(build)
+        made = _made_once(shape, build)
+        entries += [opener.to(Later(made, which)) for which, opener in enumerate(shape.openers(build))]
     return entries
+
+
+def _made_once(shape: Shape, build: Build) -> Callable[[], list[Region]]:
+    """The regions of a shape's entries, made when one of them is asked for: most answers hold calls of one shape, or
+    none."""
+    made: list[Region] = []
+
+    def regions() -> list[Region]:
+        if not made:
+            made.extend(entry.region for entry in shape.entries(build))
+            build.link_ends()
+        return made
+
+    return regions
 
 
 def _by_place(build: Build, ways: Iterable[Entry], one_piece: bool) -> tuple[list[Exit], list[Exit]]:

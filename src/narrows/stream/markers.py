@@ -39,26 +39,38 @@ class Exit:
 class Markers:
     """A set of exits to look for. Where one marker begins another, the longer one wins, so the shorter waits for it."""
 
-    __slots__ = ("_find", "_match", "begun", "exits", "literals")
+    __slots__ = ("_begun", "_search", "exits", "literals")
 
     def __init__(self, exits: Sequence[Exit]) -> None:
         self.exits = tuple(sorted(exits, key=lambda e: -len(e.marker)))
-        self.literals = tuple(e.marker for e in self.exits)
-        search = MarkerSearch(self.literals)
-        self._find, self._match = search.search, search.match
-        self.begun = Run.of_markers(self.literals)
+        self.literals = tuple([e.marker for e in self.exits])
+        # Made when they are first used: most regions of an answer are never entered.
+        self._search: MarkerSearch | None = None
+        self._begun: Run | None = None
+
+    @property
+    def begun(self) -> Run:
         """The run for unread text that is the beginning of one of the markers."""
+        if self._begun is None:
+            self._begun = Run.of_markers(self.literals)
+        return self._begun
+
+    def _in_core(self) -> MarkerSearch:
+        if self._search is None:
+            self._search = MarkerSearch(self.literals)
+        return self._search
 
     def search(self, text: str, pos: int, final: bool) -> tuple[int, Exit | None]:
         """(where, exit). Without an exit, the text before `where` holds no marker. The text after it may be the
         beginning of one."""
-        at, which = self._find(text, pos, final)
+        at, which = (self._search or self._in_core()).search(text, pos, final)
         return at, self.exits[which] if which >= 0 else None
 
     def end(self, text: str, at: int, leaving: Exit, final: bool) -> int:
         """Where the markup of the marker at `at` ends. Where the answer ends inside a longer marker, that half is
         markup too."""
-        return len(text) if final and self._match(text, at, False) == _BEGUN else at + len(leaving.marker)
+        half = final and self._in_core().match(text, at, False) == _BEGUN
+        return len(text) if half else at + len(leaving.marker)
 
     def broke_off(self, text: str, pos: int) -> bool:
         """Whether the text from `pos` on is the beginning of a marker that opens no call, and not itself a marker."""
@@ -67,8 +79,12 @@ class Markers:
 
     def match(self, text: str, pos: int, final: bool) -> tuple[Exit | None, bool]:
         """(the exit at `pos` or None, whether more text may still make one)."""
-        which = self._match(text, pos, final)
+        which = (self._search or self._in_core()).match(text, pos, final)
         return (self.exits[which], False) if which >= 0 else (None, which == _BEGUN)
+
+
+NO_MARKERS = Markers(())
+"""Of a region that is not linked yet."""
 
 
 class Ahead:

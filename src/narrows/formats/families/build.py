@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Build(CallContext):
-    """What the regions of one parser share. The exits to further calls are filled in last."""
+    """What the regions of one parser share. The exits to further calls are filled in before a call is read."""
 
     encode: Callable[[str], str]
     """A marker as it stands in the text."""
@@ -35,6 +35,10 @@ class Build(CallContext):
     """Where a message that is no call goes on, by its channel."""
     after: Text = field(default_factory=lambda: Text(Content, "after", fresh=True))
     """The text after a call."""
+    again: list[Exit] = field(default_factory=list)
+    """The exits of text after a call, besides the closers of the call."""
+    further: list[Exit] = field(default_factory=list)
+    """The exits of a broken call to the next call."""
     tails: list[tuple[Text, tuple[Exit, ...]]] = field(default_factory=list)
     raws: list[tuple[RawArguments, tuple[Exit, ...]]] = field(default_factory=list)
 
@@ -57,6 +61,15 @@ class Build(CallContext):
         region = RawArguments(self.after)
         self.raws.append((region, exits))
         return region
+
+    def link_ends(self) -> None:
+        """Link the regions after calls that were made since the last time."""
+        for text, exits in self.tails:
+            text.link([*exits, *self.again])
+        for raw, exits in self.raws:
+            raw.link([*exits, *self.further])
+        self.tails.clear()
+        self.raws.clear()
 
     def heads(self, call: Callable[[Machine, Parts], Region | None] | None) -> list[Entry]:
         """The entries into the head of a message. `call` reads on in a message to a tool (None: that is text)."""

@@ -29,6 +29,7 @@ These files help them:
 | file | what it holds |
 | --- | --- |
 | `enter_only` | the base class of regions that read nothing |
+| `later` | stands for a region that is made when it is entered |
 | `values` | the JSON value of bare text |
 | `python_value` | the JSON of a value as Python writes it, read with `LiteralArguments` |
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
-from narrows.stream.markers import Exit, Markers
+from narrows.stream.markers import NO_MARKERS, Exit, Markers
 from narrows.stream.whitespace import skip_whitespace
 
 if TYPE_CHECKING:
@@ -17,16 +17,24 @@ if TYPE_CHECKING:
 class Expect:
     """Whitespace, then one of a few markers. Anything else goes to `otherwise(machine)`, with nothing of it taken."""
 
-    __slots__ = ("_markers", "_otherwise", "run")
+    __slots__ = ("_markers", "_otherwise", "_run")
     place = "call"
 
     def __init__(self, otherwise: Callable[[Machine], Region]) -> None:
         self._otherwise = otherwise
-        self.link(())
+        self._markers = NO_MARKERS
+        self._run: Run | None = None
 
     def link(self, exits: Iterable[Exit]) -> None:
         self._markers = Markers(tuple(exits))
-        self.run = Run.of_markers(self._markers.literals, whitespace_before=True)
+        self._run = None
+
+    @property
+    def run(self) -> Run:
+        """The core's own reading of the whitespace and the marker."""
+        if self._run is None:
+            self._run = Run.of_markers(self._markers.literals, whitespace_before=True)
+        return self._run
 
     def enter(self, machine: Machine) -> Expect:
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows._core import Run
-from narrows.stream.markers import Exit, Markers
+from narrows.stream.markers import NO_MARKERS, Exit, Markers
 from narrows.stream.names import UNUSUAL, is_name
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Name:
     of it taken.
     """
 
-    __slots__ = ("_ends", "_forbidden", "_otherwise", "_spaced", "_use", "run")
+    __slots__ = ("_ends", "_forbidden", "_otherwise", "_run", "_spaced", "_use")
     place = "call"
 
     def __init__(
@@ -36,11 +36,19 @@ class Name:
         self._otherwise = otherwise
         self._spaced = spaced
         self._forbidden = forbidden
-        self.link(())
+        self._ends = NO_MARKERS
+        self._run: Run | None = None
 
     def link(self, ends: Iterable[Exit]) -> None:
         self._ends = Markers(tuple(ends))
-        self.run = Run.of_name(UNUSUAL + self._forbidden, self._ends.literals)
+        self._run = None
+
+    @property
+    def run(self) -> Run:
+        """The core's own reading of the name."""
+        if self._run is None:
+            self._run = Run.of_name(UNUSUAL + self._forbidden, self._ends.literals)
+        return self._run
 
     def enter(self, machine: Machine) -> Name:
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.stream.markers import Exit, Markers
+from narrows.stream.markers import NO_MARKERS, Exit, Markers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ class RawArguments:
 
     def __init__(self, home: Text) -> None:
         self._home = home
-        self._markers = Markers(())
+        self._markers = NO_MARKERS
         self._reason = ""
 
     def link(self, exits: Iterable[Exit]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.stream.markers import Exit, Markers
+from narrows.stream.markers import NO_MARKERS, Exit, Markers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ class RepeatedOpener:
 
     def __init__(self, following: Text) -> None:
         self._next = following
-        self._markers = Markers(())
+        self._markers = NO_MARKERS
 
     def link(self, exits: Iterable[Exit]) -> None:
         self._markers = Markers(tuple(exits))

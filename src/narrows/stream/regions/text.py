@@ -8,7 +8,7 @@ from narrows._core import Run
 from narrows.events import Content, Reasoning
 from narrows.stream.json_scan import WHITESPACE
 from narrows.stream.machine import BEFORE_CALLS
-from narrows.stream.markers import Exit, Markers
+from narrows.stream.markers import NO_MARKERS, Exit, Markers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,12 +34,12 @@ class Text:
         self._fresh = fresh
         self.has_text = False
         """Whether text has been read on this visit."""
-        self._markers = Markers(())
+        self._markers = NO_MARKERS
         self._run: Run | None = None
 
     def link(self, exits: Iterable[Exit]) -> None:
         self._markers = Markers(tuple(exits))
-        self._run = Run.of_text(self._markers.literals, self.kind)
+        self._run = None
 
     def enter(self, machine: Machine) -> Text:
         self._fresh, self.has_text = self.fresh, False
@@ -98,6 +98,8 @@ class Text:
             self.has_text = True
             machine.say(self.kind, at)
         if leaving is None and machine.offset >= 0:
+            if self._run is None:
+                self._run = Run.of_text(self._markers.literals, self.kind)
             machine.run = self._run
         return None if leaving is None else self._leave(machine, leaving, at)
 

@@ -29,7 +29,7 @@ from narrows._core import Run
 from narrows.stream.held import Held
 from narrows.stream.json_scan import JsonScanner, quote
 from narrows.stream.machine import CUT
-from narrows.stream.markers import Ahead, Exit, Markers
+from narrows.stream.markers import NO_MARKERS, Ahead, Exit, Markers
 from narrows.stream.names import LONGEST_NAME
 from narrows.stream.regions.values import IN_JSON, IN_STRING, UNDECIDED, UNTIL_END, decide, to_json
 from narrows.stream.states import State
@@ -64,7 +64,7 @@ class Value:
         self._trim = trim
         self._passed = False  # whether a closing tag was data
         self._entities = entities
-        self._any = self._lines = self._closers = Markers(())
+        self._any = self._lines = self._closers = NO_MARKERS
         self._runs: dict[int, Run] = {}
         self._held = Held()
         self._scanner: JsonScanner | None = None
