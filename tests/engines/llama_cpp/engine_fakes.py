@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,9 +97,9 @@ class FakeModel:
 
     def _find(self) -> int:
         """llama.cpp's way: the next free cell from the head on, which goes back to the lowest cell that was freed."""
-        free = [i for i, c in enumerate(self._cells) if c is None]
-        assert free, "no cell is free"
-        found = next((i for i in free if i >= self._head), free[0])
+        in_order = chain(range(self._head, len(self._cells)), range(self._head))
+        found = next((i for i in in_order if self._cells[i] is None), None)
+        assert found is not None, "no cell is free"
         self._head = found + 1
         return found
 
