@@ -55,7 +55,7 @@ class Constraint:
     @property
     def is_apart(self) -> bool:
         """Whether the constraint needed so much work that it no longer shares automaton states with other constraints.
-        Its masks then make no other constraint wait, but may take up to a tenth of a second each. Once true, it stays
+        Its masks then make no other constraint wait, but may take some tenths of a second each. Once true, it stays
         true. Does not block."""
         return self._core.is_apart
 

@@ -3,7 +3,7 @@
     take(token) ─► work(), in another thread ─► mask, or `ended`, or `error`
     offer(candidates) ─► the first that is allowed; or work(), which checks them and makes the mask if none is
 
-A call of a matcher may take a tenth of a second, and may wait for a lock that other threads hold. So the thread that
+A call of a matcher may take tenths of a second, and may wait for a lock that other threads hold. So the thread that
 runs the model calls only what never waits: `Matcher.try_accept`, and what `decoding/jump_forward.py` and
 `decoding/ending.py` remember. All else is work, which is done in another thread: make the matcher, accept a token for
 the first time, follow what the grammar forces, fill the mask. A guide is in one of three states. In `due` and `ready`

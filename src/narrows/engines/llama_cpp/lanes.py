@@ -1,6 +1,6 @@
 """The threads that do the work of the constraints beside the decode loop, heavy work apart from quick work.
 
-Most masks take microseconds, but some take a tenth of a second, and a client may ask for many of those. So there are
+Most masks take microseconds, but some take tenths of a second, and a client may ask for many of those. So there are
 three lanes:
 
     quick   four threads, for most sequences
