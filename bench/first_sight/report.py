@@ -87,6 +87,10 @@ LOSSES = """\
   greatest length has a state for each pair of counts. Bounds that no token comes near are left out, but near the
   greatest length there are some milliseconds for a mask. An internationalised e-mail address takes up to 15 ms, as
   nearly every token may be a part of it, and in several ways.
+- **The first delta of a stream.** A stream parser has state at each place of the text, so its places are made for each
+  answer. What reads calls is made when a call begins. The first delta takes 76 us as the mean of all formats (it took
+  354), 400 in those whose calls begin without a marker, and most of the rest 50. Sharing what does not change between
+  answers is what is left to do.
 - **Languages.** In SQL a name may be many keywords, and all readings count. llguidance's lexer takes the longest
   match, and so has one reading.
 """
