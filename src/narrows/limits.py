@@ -60,9 +60,9 @@ class Limits:
     """Units of work (derivatives, stack operations, trie nodes) of one step or one mask. Some 5 to 10 ns each, so 0.2
     to 0.4 s. Compiling tries the costly masks of a text with several rules, and they may take half of that."""
     sequence_work: int = 1_000_000_000
-    """The same units for all calls of one sequence, and as many again for each 10,000 tokens of its text. So 5 s, and
-    0.5 ms a token. Cached masks and steps cost nothing. A fork begins with the units spent so far. A rollback gives
-    none back."""
+    """The same units for all calls of one sequence, and as many again for each 10,000 tokens of its text. So 5 to
+    10 s, and 1 ms a token at most. Cached masks and steps cost nothing. A fork begins with the units spent so far. A
+    rollback gives none back."""
     live_items: int = 8_192
     """Parallel readings of the text that are open at once."""
     object_keys: int = 128

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrows.engines import default_model
-from narrows.engines.llama_cpp.library import load_library
+from narrows.engines.llama_cpp import library
 from narrows.errors import NarrowsError, VocabularyError
 from narrows.vocabulary.loaders import gguf_file, gguf_metadata, tokenizer_json
 
@@ -158,8 +158,7 @@ def test_pieces_as_llama_cpp_gives_them(smollm2: Path) -> None:
     if spec is None or not spec.submodule_search_locations:
         pytest.skip("xllamacpp is not installed")
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    library = next(Path(spec.submodule_search_locations[0]).glob("xllamacpp*.so"))
-    llama = LlamaVocabulary(library, smollm2)
+    llama = LlamaVocabulary(next(Path(spec.submodule_search_locations[0]).glob("xllamacpp*.so")), smollm2)
     ours = gguf_file.load(smollm2)
     assert llama.size == ours.size
     assert [llama.piece(i, special=False) for i in range(ours.size)] == ours.tokens
@@ -174,9 +173,9 @@ def test_pieces_as_llama_cpp_gives_them(smollm2: Path) -> None:
 class LlamaVocabulary:
     """llama.h through ctypes: the vocabulary only."""
 
-    def __init__(self, library: Path, model: Path) -> None:
-        load_library()  # which hears what llama.cpp says: else it is printed
-        self.lib = ctypes.CDLL(str(library))
+    def __init__(self, file: Path, model: Path) -> None:
+        library.load_library()  # which hears what llama.cpp says: else it is printed
+        self.lib = ctypes.CDLL(str(file))
         parameters = type("Parameters", (ctypes.Structure,), {"_fields_": _MODEL_PARAMETERS})
         default = self._function("llama_model_default_params", parameters)
         chosen = default()

@@ -2,8 +2,8 @@
 
 A parser is a chain of *regions*: text until a marker, a name until its end, a JSON value, an XML value. The active
 region reads what it can from the machine. Then it names the region that takes over, or waits for more text. The
-format's family builds the regions once per parser. Each has its own small state. Only regions move the machine forward,
-apart from plain text that a region leaves to the core (`machine.run`).
+format's family builds the regions of a call once per parser, when the first call begins. Each has its own small state.
+Only regions move the machine forward, apart from plain text that a region leaves to the core (`machine.run`).
 
 The machine keeps three rules, so that no region can break them:
 
