@@ -90,6 +90,16 @@ bool Lexicon::same_below(TermId term, TermId wider, std::uint64_t way, std::uint
   return count.same_min || (trie_->groups_below(node) & row(count.rest, work).first_groups) == 0;
 }
 
+// A step that the records of the next counts take again: after each character of a text, long tokens lead to states that
+// differ by one from those before.
+TermId Lexicon::step_beside(TermId term, std::uint8_t byte, Work& work) {
+  if (has_row(term)) return row(term, work).next[byte];
+  if (const TermId known = steps_beside_.find(term, byte); known != kNone) return known;
+  const TermId next = step_once(term, byte, work);
+  steps_beside_.insert(term, byte, next);
+  return next;
+}
+
 // The same beside a wider term whose mask is known: only where the two differ is the trie walked. Sound because the
 // wider one accepts all that this one does, so tokens are only taken away. False where the two differ at more than
 // `most` nodes: then nothing is made.
@@ -132,7 +142,7 @@ bool Lexicon::walk_beside(TermId start, const Likeness& like, std::uint32_t most
     const Open& at = path.back();
     const TermId next = !at.apart.has(byte) ? wide
                         : at.row != nullptr ? at.row->next[byte]
-                                            : step_once(at.term, byte, work);
+                                            : step_beside(at.term, byte, work);
     if (next == kNever) {
       beside.take_away(trie.tokens_below(node));
       beside.pass_crossings(end, false);
@@ -188,7 +198,7 @@ Lexicon::Within Lexicon::within(TermId term, Work& work) {
       return found;
     if (others.size() > 1 || bound.min > 0 || !terms_[found.text].plain) continue;
     if (!holds_only(found.text, bound.items, bound.any, work)) continue;
-    found.way = terms_.longest_way(found.text);
+    found.way = longest_way_in(found.text, bound.items, work);
     return found;
   }
   return {};

@@ -144,11 +144,12 @@ Lexicon::Unbounded Lexicon::unbounded(TermId term, Work& work) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const TermId text = parts[i];
     if (!terms_[text].plain) continue;
-    const std::uint64_t way = terms_.longest_way(text);
     std::uint64_t room = kOutOfReach;
     TermId kept = text;
     const auto is_within = [&](const Bound& bound) {
-      if (bound.any == kNone || bound.max < way) return false;
+      if (bound.any == kNone) return false;
+      const std::uint64_t way = longest_way_in(text, bound.items, work);
+      if (bound.max < way) return false;
       const std::uint64_t left = bound.max - way;
       if (bound.min == 0) {
         if (!holds_only(text, bound.items, bound.any, work)) return false;
@@ -298,8 +299,11 @@ std::unique_ptr<Lexicon::States> Lexicon::states_of(TermId first, Work& work) {
   made->states.push_back(first);
   for (std::size_t i = 0; i < made->states.size(); ++i) {
     const Row& r = row(made->states[i], work);
+    TermId last = kNever;
     for (TermId next : r.next) {
-      if (next == kNever || std::ranges::find(made->states, next) != made->states.end()) continue;
+      if (next == last || next == kNever) continue;
+      last = next;
+      if (std::ranges::find(made->states, next) != made->states.end()) continue;
       if (made->states.size() == kMostStates) return std::make_unique<States>();
       made->states.push_back(next);
     }

@@ -54,7 +54,9 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   const bool is_beside = wider != kNone && (inside(wider, work).dense != kNone || passing || like.is_close);
   const bool is_coarse = is_beside && !passing && (row(id, work).uneven & kWordGroups) == 0;
   if (!is_beside && walk_within(within_counts(id, work), *made, work)) return keep(id, std::move(made));
-  if (!is_beside || !walk_beside(id, like, is_coarse ? kMostBeside : kNone, *made, work)) {
+  // Near a greatest number there are more such nodes, but a state for each number, and a walk makes a row for each.
+  const std::uint32_t most = !is_coarse ? kNone : like.until ? kMostBeside : 4 * kMostBeside;
+  if (!is_beside || !walk_beside(id, like, most, *made, work)) {
     *made = {};
     walk(id, *made, work);
     if (is_beside) share_dense(*made, inside(wider, work), work);
@@ -75,10 +77,15 @@ Lexicon::Likeness Lexicon::known_beside(TermId id, bool& passing, Work& work) {
     if (const TermId far = without_bounds(id, work).wider; far != kNone)
       return {.wider = far, .unlike = ~Groups{0}, .until = false, .way = inside_[far]->way};
   while (wider != kNone && !passing && !terms_[wider].plain) wider = terms_.wider(wider);
-  if (wider != kNone) return {.wider = wider, .unlike = parting(id, wider, work), .until = true};
+  if (wider != kNone) {
+    const Groups unlike = parting(id, wider, work);
+    if (!passing && unlike == ~Groups{0})
+      if (const Likeness like = likeness(id, work); like.wider != kNone) return like;
+    return {.wider = wider, .unlike = unlike, .until = true};
+  }
   if (const TermId within = without_most(id, 0, work); within != kNone)
     return {.wider = within, .unlike = ~Groups{0}, .until = false};
-  if (const TermId more = uncounted(id, work).wider; more != kNone && is_text(row(id, work)))
+  if (const TermId more = uncounted(id, work).wider; more != kNone)
     return {.wider = more, .unlike = ~Groups{0}, .until = false};
   if (const Likeness like = text_before_more(id, work); like.wider != kNone) return like;
   return likeness(id, work);

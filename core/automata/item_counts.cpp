@@ -5,6 +5,7 @@
 // The counter is an automaton of few states: between two items, and within one. Each part of a term is looked at once
 // for each of these states. Counters multiply, so nothing is unrolled.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "automata/lexicon.hpp"
@@ -45,6 +46,58 @@ bool Lexicon::has_other_lengths(TermId term, Work& work) {
     }
   }
   return false;
+}
+
+// The most items that have to begin to end a text of a plain term, wherever in it that is (Terms::longest_way, which
+// counts bytes: an item may have twelve). `items`: a counter's items without its numbers.
+std::uint64_t Lexicon::longest_way_in(TermId term, TermId items, Work& work) {
+  const std::uint64_t bytes = terms_.longest_way(term);
+  if (terms_[items].op != Op::repeat || !terms_[items].plain || !is_prefix_free(terms_[items].a, work)) return bytes;
+  return std::min(bytes, way_in(term, items, work));
+}
+
+// The same between two items. Where a part of the term ends within an item, the bytes are counted.
+std::uint64_t Lexicon::way_in(TermId term, TermId items, Work& work) {
+  if (const std::uint32_t known = ways_in_.find(term, items); known != kNone) return known;
+  work.spend(8);
+  // None where it may end within an item.
+  const auto whole = [&](TermId part) -> std::optional<Reach> {
+    const Reaches reached = items_in(part, {items, items}, work);
+    if (!reached.is_known || reached.all.size() != 1 || reached.all[0].to != items) return std::nullopt;
+    return reached.all[0];
+  };
+  std::uint64_t way = terms_.longest_way(term);
+  const auto lower = [&](std::uint64_t found) { way = std::min(way, found); };
+  if (const auto all = whole(term)) {
+    const Term t = terms_[term];
+    if (t.op == Op::alt) {
+      const std::vector<TermId> parts(terms_.parts(term).begin(), terms_.parts(term).end());
+      std::uint64_t longest = 0;
+      for (TermId part : parts) longest = std::max(longest, way_in(part, items, work));
+      lower(longest);
+    } else if (t.op == Op::repeat) {
+      const std::uint64_t each = whole(t.a).value_or(Reach{items, kEndless, kEndless}).least;
+      lower(way_in(t.a, items, work) + (t.b == 0 ? 0 : t.b - 1) * each);
+    } else if (t.op == Op::cat && all->most > 1) {
+      std::vector<TermId> parts;
+      TermId at = term;
+      for (; terms_[at].op == Op::cat; at = terms_[at].b) parts.push_back(terms_[at].a);
+      parts.push_back(at);
+      std::uint64_t longest = 0, after = 0;
+      for (std::size_t k = parts.size(); k-- > 0 && longest < kEndless;) {
+        const auto one = whole(parts[k]);
+        longest = one ? std::max(longest, way_in(parts[k], items, work) + after) : kEndless;
+        after += one ? one->least : 0;
+        work.spend(8);
+      }
+      lower(longest);
+    } else {
+      lower(all->most);
+    }
+  }
+  const auto found = static_cast<std::uint32_t>(std::min<std::uint64_t>(way, kEndless - 1));
+  ways_in_.insert(term, items, found);
+  return found;
 }
 
 // Where the texts of a term lead that are also texts of the counter, and how many items begin in them. `state`:

@@ -321,13 +321,29 @@ ByteSet Lexicon::apart(TermId term, TermId wider, Work& work) {
   return found;
 }
 
+// Whether a byte that a text may go on with for ever, wherever in it that is, is in no text of what it leaves out: then
+// nothing is left out that goes on with that byte, however it begins.
+bool Lexicon::has_a_way_round(TermId text, TermId left_out, Work& work) {
+  const TermId last = last_of(text);
+  const Term& t = terms_[last];
+  if (!terms_[text].plain || t.op != Op::repeat || t.c != kNoMax || terms_[t.a].nullable) return false;
+  const Row& r = row(last, work);
+  const ByteSet others = ~terms_.all_bytes(left_out, work) & r.first;
+  bool found = false;
+  others.for_each([&](std::uint8_t b) { found = found || r.next[b] == last; });
+  work.spend(16);
+  return found;
+}
+
 // The groups of bytes before which a term and its wider form go on alike, whatever comes. Where a term leaves out
-// finitely many texts and may go on endlessly, it goes on as the wider one does. So the two differ only after a byte
-// with which what is kept ends, or no longer goes on without an end.
+// finitely many texts and may go on endlessly, it goes on as the wider one does. So it does where all texts that it
+// leaves out lack some character, as names in small letters do. So the two differ only after a byte with which what is
+// kept ends, or no longer goes on without an end.
 Groups Lexicon::parting(TermId term, TermId wider, Work& work) {
   const Without parts = without(term, wider, work);
   if (parts.kept == kNone) return ~Groups{0};
-  if (std::ranges::any_of(parts.less, [&](TermId one) { return terms_.endless(one, work); })) return ~Groups{0};
+  for (TermId one : parts.less)
+    if (terms_.endless(one, work) && !has_a_way_round(parts.kept, one, work)) return ~Groups{0};
   std::uint32_t known = parting_of_.find(parts.kept, parts.rest);
   if (known == kNone) {
     const Groups found = closing(parts.kept, parts.rest, work);
@@ -424,9 +440,10 @@ std::size_t Lexicon::bytes() const {
   return terms_.bytes() + held(row_of_) + held(rows_) + rows_.size() * (sizeof(Row) + kHeapBlock) + held(life_) +
          held(towards_) + held(goes_round_) + held(inside_) + inside_bytes_ + held(lanes_) + lane_bytes_ +
          lane_of_.bytes() + bounded_.bytes() + held(texts_) + held(like_of_) + held(likenesses_) + parting_of_.bytes() +
-         held(clamped_) + held(clamped_inside_) + list_bytes_ + held(lists_) + list_of_.bytes() +
-         unbounded_of_.bytes() + begun_with_.bytes() + held(unbounded_) + held(partings_) + held(plain_states_) +
-         lengths_.bytes() + reaches_of_.bytes() + reaches_bytes_ + left_of_.bytes() + held(lefts_) + held(dense_) +
+         steps_beside_.bytes() + ways_in_.bytes() + held(clamped_) + held(clamped_inside_) + list_bytes_ +
+         held(lists_) + list_of_.bytes() + unbounded_of_.bytes() + begun_with_.bytes() + held(unbounded_) +
+         held(partings_) + held(plain_states_) + lengths_.bytes() + reaches_of_.bytes() + reaches_bytes_ +
+         left_of_.bytes() + held(lefts_) + held(dense_) +
          dense_.size() * (mask_words_ * sizeof(std::uint32_t) + kHeapBlock) + held(scratch_) + held(mask_bits_) +
          held(mask_tokens_);
 }

@@ -153,6 +153,7 @@ class Lexicon {
   };
   Without without(TermId term, TermId wider, Work& work);
   ByteSet apart(TermId term, TermId wider, Work& work);
+  bool has_a_way_round(TermId text, TermId left_out, Work& work);
   Groups parting(TermId term, TermId wider, Work& work);
   Groups closing(TermId kept, TermId rest, Work& work);
   Row& row(TermId term, Work& work);
@@ -185,6 +186,8 @@ class Lexicon {
     std::vector<Reach> all;
   };
   bool has_other_lengths(TermId term, Work& work);
+  std::uint64_t longest_way_in(TermId term, TermId items, Work& work);
+  std::uint64_t way_in(TermId term, TermId items, Work& work);
   Reaches items_in(TermId term, const CounterState& state, Work& work);
   // automata/end_within.cpp
   struct CountedText {
@@ -258,6 +261,7 @@ class Lexicon {
   // automata/beside.cpp
   class Beside;
   bool walk_beside(TermId term, const Likeness& like, std::uint32_t most, Inside& made, Work& work);
+  TermId step_beside(TermId term, std::uint8_t byte, Work& work);
   bool same_below(TermId term, TermId wider, std::uint64_t way, std::uint32_t node, Work& work);
   Within within(TermId term, Work& work);
   Within within_counts(TermId term, Work& work);
@@ -307,8 +311,10 @@ class Lexicon {
   std::vector<Likeness> likenesses_{{}, {}};
   std::vector<std::unique_ptr<Lane>> lanes_;  // by item and what follows it: lane_of_
   StepMap lane_of_, bounded_;                 // bounded_: dense masks, by the term without a bound and the bound
+  StepMap steps_beside_;                      // by term and byte
   StepMap parting_of_;                        // by what a term keeps and what follows
   std::vector<Groups> partings_;
+  StepMap ways_in_;     // way_in, by term and items
   StepMap reaches_of_;  // by term and state of a counter
   std::vector<Reaches> reaches_;
   std::size_t reaches_bytes_ = 0;

@@ -89,6 +89,37 @@ ByteSet Terms::first(TermId id, Work& work) {
   return found;
 }
 
+ByteSet Terms::all_bytes(TermId id, Work& work) const {
+  constexpr std::size_t kMost = 2'000;
+  ByteSet found;
+  std::vector<TermId> open{id};
+  std::size_t seen = 0;
+  for (; !open.empty() && seen < kMost; ++seen) {
+    const TermId at = open.back();
+    const Term& t = terms_[at];
+    open.pop_back();
+    if (t.op == Op::set) {
+      found |= sets_[t.a];
+    } else if (t.op == Op::cat) {
+      open.push_back(t.b);
+      open.push_back(t.a);
+    } else if (t.op == Op::repeat) {
+      open.push_back(t.a);
+    } else if (t.op == Op::alt || t.op == Op::both) {
+      open.insert(open.end(), children(t).begin(), children(t).end());
+    } else if (t.op == Op::literals) {
+      const auto texts = options(at);
+      for (const auto& text : texts)
+        for (std::uint8_t byte : text) found.add(byte);
+      seen += texts.size();
+    } else if (t.op != Op::never && t.op != Op::empty) {
+      found = ByteSet::all();
+    }
+  }
+  work.spend(4 * seen);
+  return open.empty() ? found : ByteSet::all();
+}
+
 std::vector<std::span<const std::uint8_t>> Terms::options(TermId id) const {
   std::vector<std::span<const std::uint8_t>> found;
   const Term& t = terms_[id];

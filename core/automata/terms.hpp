@@ -112,6 +112,9 @@ class Terms {
   // The bytes that a plain term's texts may begin with; cached by term.
   ByteSet first(TermId term, Work& work);
 
+  // The bytes of a term's texts, and perhaps others: all bytes where it has many parts.
+  ByteSet all_bytes(TermId term, Work& work) const;
+
   // Whether the term accepts infinitely many texts. True is always right; false may be wrong for a term that is not
   // plain.
   bool endless(TermId term, Work& work);
