@@ -202,11 +202,19 @@ class Spelling:
             parts.append(ir.Not(ir.Literals(tuple([json_text.minimal(key) for key in keys]))))
         elif keys:
             parts.append(ir.Not(ir.alt(*[_every_spelling(key, self.escapes) for key in keys])))
-        return ir.Distinct(ir.Lexeme(self.quoted(ir.And(tuple(parts)))), self.names)
+        # One language alone is of strings, unless it says what they are not. The core reads it sooner by itself.
+        is_alone = len(parts) == 2 and not keys and _says_no_more(parts[1])
+        return ir.Distinct(ir.Lexeme(self.quoted(parts[1] if is_alone else ir.And(tuple(parts)))), self.names)
 
     def one_of(self, keys: list[str]) -> ir.Node:
         """Any of these keys, spelled as declared ones are."""
         return ir.Lexeme(ir.Literals(tuple([option for key in keys for option in self.literal(key)])))
+
+
+def _says_no_more(language: ir.Node) -> bool:
+    """Whether a language of keys is one pattern or length, or several of which each key has one."""
+    options = language.items if isinstance(language, ir.Alt) else (language,)
+    return not any(isinstance(option, (ir.And, ir.Not)) for option in options)
 
 
 def _name(key: str) -> bytes:
