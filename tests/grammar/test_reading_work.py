@@ -174,8 +174,8 @@ def written_twice() -> dict[str, Any]:
 
 REGEXES: dict[str, tuple[str, str]] = {
     "repetitions that look ahead, in each other": ("ecma", "(?:(?=" * 300 + "a" + ")b)*" * 300),
-    "Unicode classes with a letter": ("python", "[\\wé]" * 2_000),
-    "classes without case": ("python", "(?i)" + "[\\wé]" * 2_000),
+    "Unicode classes with a letter": ("python", "".join(f"[\\w{chr(0x2200 + i)}]" for i in range(2_000))),
+    "classes without case": ("python", "(?i)" + "".join(f"[\\w{chr(0x2200 + i)}]" for i in range(2_000))),
     "intersections": ("rust", "[" + "\\w&&" * 2_000 + "a]"),
     "differences": ("rust", "[\\w" + "--a" * 4_000 + "]"),
     "differences without case": ("rust", "(?i)[\\w" + "--a" * 4_000 + "]"),

@@ -111,6 +111,17 @@ def test_all_questions_of_a_reading_share_their_terms() -> None:
     assert work.spent == spent
 
 
+def test_nodes_that_share_a_part_share_its_term() -> None:
+    work = Work(Limits())
+    regular = Regular(work)
+    part = ir.Alt(tuple([ir.Bytes(b"%d" % n) for n in range(500)]))
+    regular.of(ir.Seq((ir.Bytes(b"a"), part)))
+    spent = work.spent
+    term = regular.of(ir.Repeat(part))
+    assert work.spent - spent < 10
+    assert regular.matches(term, b"1499")
+
+
 def hard(n: int) -> ir.Node:
     """Two texts that are found to exclude each other only after 2 ** n states."""
     letter = ir.byte_set(b"ab")

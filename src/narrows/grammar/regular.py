@@ -37,8 +37,9 @@ class Regular:
     def __init__(self, work: Work) -> None:
         self.work = work
         self._core = CoreRegular(work.limits.constraint_bytes, min(work.limits.term_depth, 4_000))
-        self._roots: dict[int, tuple[ir.Node, int]] = {}
-        """By the id of a node, which is held so that its id is not used again: its term."""
+        self._terms: dict[int, tuple[ir.Node, int]] = {}
+        """By the id of a node, which is held so that its id is not used again: its term. Patterns share nodes, such as
+        that of any character."""
         self._derivatives: dict[int, list[tuple[int, int]]] = {}
 
     @staticmethod
@@ -86,14 +87,11 @@ class Regular:
 
     def of(self, root: ir.Node) -> int:
         """The term of a regular node."""
-        known = self._roots.get(id(root))
-        if known is not None:
-            return known[1]
-        done: dict[int, int] = {}
+        terms = self._terms
         todo: list[tuple[ir.Node, bool]] = [(root, False)]
         while todo:
             node, ready = todo.pop()
-            if id(node) in done:
+            if id(node) in terms:
                 continue
             children = _children(node)
             if children and not ready:
@@ -101,9 +99,8 @@ class Regular:
                 todo += [(child, False) for child in children]
             else:
                 self.work.spend(1)
-                done[id(node)] = self._of(node, [done[id(child)] for child in children])
-        self._roots[id(root)] = (root, done[id(root)])
-        return done[id(root)]
+                terms[id(node)] = (node, self._of(node, [terms[id(child)][1] for child in children]))
+        return terms[id(root)][1]
 
     def _of(self, node: ir.Node, children: list[int]) -> int:
         if isinstance(node, ir.Bytes):

@@ -93,6 +93,8 @@ class _Parser:
         """id of a tree -> (the tree, least width, greatest width). The tree is held so that its id is not reused."""
         self.letters: dict[tuple[str, frozenset[str]], Ranges] = {}
         """(character, flags) -> the set: one object for each."""
+        self.classes: dict[tuple[str, frozenset[str]], Ranges] = {}
+        """The same for the text of a class. The patterns of formats have some classes hundreds of times."""
 
     def parse(self) -> Tree:
         try:
@@ -121,7 +123,7 @@ class _Parser:
             elif char in "*+?" or char == "{":
                 self._quantifier(char, offset)
             elif char == "[":
-                group.add(Chars(self._class(offset)))
+                group.add(Chars(self._known_class(offset)))
             elif char == ".":
                 group.add(Chars(self._dot()))
             elif char == "^":
@@ -429,6 +431,17 @@ class _Parser:
         return digits
 
     # Classes.
+
+    def _known_class(self, offset: int) -> Ranges:
+        source = self.source
+        end = source.text.find("]", offset) + 1  # where the class ends, if it was read before
+        known = self.classes.get((source.text[offset:end], self.flags))
+        if known is not None:
+            source.pos = end
+            return known
+        made = self._class(offset)
+        self.classes[source.text[offset : source.pos], self.flags] = made
+        return made
 
     def _class(self, offset: int) -> Ranges:
         if self.dialect == "rust":
