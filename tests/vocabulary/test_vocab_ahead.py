@@ -22,6 +22,12 @@ def test_a_large_vocabulary_has_masks_of_strings_before_the_first_schema() -> No
     assert made(vocabulary_of(ahead.FEW_TOKENS)) > 10
 
 
+def test_what_is_made_ahead_has_all_of_its_text_before_it() -> None:
+    vocabulary = vocabulary_of(300)
+    matcher = vocabulary.compile(Grammar.from_json_schema(ahead.schema())).matcher()
+    assert matcher.accept_bytes(ahead.text())
+
+
 def test_nothing_is_made_ahead_where_memory_is_short() -> None:
     assert made(vocabulary_of(ahead.FEW_TOKENS, Limits(vocabulary_bytes=1_000_000))) == 0
 
