@@ -198,7 +198,7 @@ Lexicon::Within Lexicon::within(TermId term, Work& work) {
       return found;
     if (others.size() > 1 || bound.min > 0 || !terms_[found.text].plain) continue;
     if (!holds_only(found.text, bound.items, bound.any, work)) continue;
-    found.way = longest_way_in(found.text, bound.items, work);
+    found.way = longest_way_in(found.text, bound, work);
     return found;
   }
   return {};

@@ -148,7 +148,7 @@ Lexicon::Unbounded Lexicon::unbounded(TermId term, Work& work) {
     TermId kept = text;
     const auto is_within = [&](const Bound& bound) {
       if (bound.any == kNone) return false;
-      const std::uint64_t way = longest_way_in(text, bound.items, work);
+      const std::uint64_t way = longest_way_in(text, bound, work);
       if (bound.max < way) return false;
       const std::uint64_t left = bound.max - way;
       if (bound.min == 0) {

@@ -14,9 +14,10 @@
 namespace narrows {
 
 namespace {
-constexpr int kTextGroups = 32;  // of 64 groups of bytes
+constexpr int kTextGroups = 32;  // of 59 groups of bytes
 constexpr std::size_t kMostTexts = 4;
 constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk takes as long, if it stays in the coarse trie
+constexpr std::uint64_t kFarRoom = 16;         // bytes: few tokens have more
 constexpr std::size_t kMostOpen = 64;          // records that wait for others
 }  // namespace
 
@@ -56,7 +57,7 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   if (!is_beside && walk_within(within_counts(id, work), *made, work)) return keep(id, std::move(made));
   // Near a greatest number there are more such nodes, but a state for each number, and a walk makes a row for each.
   const std::uint32_t most = !is_coarse ? kNone : like.until ? kMostBeside : 4 * kMostBeside;
-  if (!is_beside || !walk_beside(id, like, most, *made, work)) {
+  if (!is_beside || !has_few_nodes(like.unlike, most, work) || !walk_beside(id, like, most, *made, work)) {
     *made = {};
     walk(id, *made, work);
     if (is_beside) share_dense(*made, inside(wider, work), work);
@@ -85,8 +86,9 @@ Lexicon::Likeness Lexicon::known_beside(TermId id, bool& passing, Work& work) {
   }
   if (const TermId within = without_most(id, 0, work); within != kNone)
     return {.wider = within, .unlike = ~Groups{0}, .until = false};
-  if (const TermId more = uncounted(id, work).wider; more != kNone)
-    return {.wider = more, .unlike = ~Groups{0}, .until = false};
+  const Unbounded more = uncounted(id, work);
+  if (more.wider != kNone && (more.room >= kFarRoom || is_text(row(id, work))))
+    return {.wider = more.wider, .unlike = ~Groups{0}, .until = false};
   if (const Likeness like = text_before_more(id, work); like.wider != kNone) return like;
   return likeness(id, work);
 }
@@ -110,6 +112,17 @@ const Inside& Lexicon::keep(TermId id, std::unique_ptr<Inside> made) {
   crossing_count_ += made->crossings.size();
   inside_[id] = std::move(made);
   return *inside_[id];
+}
+
+// Whether a walk that leaves what is below nodes without these groups of bytes visits at most so many nodes. That may
+// not be said of all groups: a walk beside another record ends sooner where the two are the same.
+bool Lexicon::has_few_nodes(Groups groups, std::uint32_t most, Work& work) const {
+  if (groups == ~Groups{0} || most == kNone) return true;
+  std::uint32_t seen = 0;
+  for (std::uint32_t node = 1; node < trie_->size() && seen <= most; ++seen)
+    node = (trie_->groups_below(node) & groups) == 0 ? trie_->end(node) : node + 1;
+  work.spend(seen / 4);
+  return seen <= most;
 }
 
 // Some character of a text: most bytes may begin it.

@@ -49,11 +49,14 @@ bool Lexicon::has_other_lengths(TermId term, Work& work) {
 }
 
 // The most items that have to begin to end a text of a plain term, wherever in it that is (Terms::longest_way, which
-// counts bytes: an item may have twelve). `items`: a counter's items without its numbers.
-std::uint64_t Lexicon::longest_way_in(TermId term, TermId items, Work& work) {
+// counts bytes: an item may have twelve). The text and the counter begin together, between two items; within one, the
+// bytes are counted.
+std::uint64_t Lexicon::longest_way_in(TermId term, const Bound& counter, Work& work) {
   const std::uint64_t bytes = terms_.longest_way(term);
-  if (terms_[items].op != Op::repeat || !terms_[items].plain || !is_prefix_free(terms_[items].a, work)) return bytes;
-  return std::min(bytes, way_in(term, items, work));
+  const Term& items = terms_[counter.items];
+  if (counter.any != counter.items || items.op != Op::repeat || !items.plain || !is_prefix_free(items.a, work))
+    return bytes;
+  return std::min(bytes, way_in(term, counter.items, work));
 }
 
 // The same between two items. Where a part of the term ends within an item, the bytes are counted.

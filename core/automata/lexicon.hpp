@@ -186,7 +186,7 @@ class Lexicon {
     std::vector<Reach> all;
   };
   bool has_other_lengths(TermId term, Work& work);
-  std::uint64_t longest_way_in(TermId term, TermId items, Work& work);
+  std::uint64_t longest_way_in(TermId term, const Bound& counter, Work& work);
   std::uint64_t way_in(TermId term, TermId items, Work& work);
   Reaches items_in(TermId term, const CounterState& state, Work& work);
   // automata/end_within.cpp
@@ -235,6 +235,7 @@ class Lexicon {
   Likeness known_beside(TermId id, bool& passing, Work& work);
   bool is_open(TermId id) const;
   bool may_ask_for(TermId term, Work& work);
+  bool has_few_nodes(Groups groups, std::uint32_t most, Work& work) const;
   static bool is_text(const Row& item);
   const Lane& lane(TermId item, TermId rest, const Inside& uncounted, Work& work);
   static std::vector<Lane::Counted> by_count(std::span<const Lane::Counted> list);
