@@ -75,18 +75,20 @@ their masks. It depends on how busy the machine is.
 LOSSES = """\
 ## Where narrows is slower, and why
 - **The first mask of a new schema, beside llguidance.** The front ends are Python, and a new schema costs its
-  reading, its rules and the tables of its network. Caches of the parts that schemas share were tried, and are in use.
-  What is left grows with the schema: at the median both take as long, and narrows is behind in large schemas and in
-  formats with long patterns. A schema that was seen before costs a look-up.
+  reading, its rules and the tables of its network. Caches of the parts that schemas share were tried, and are in use;
+  the common formats are read while the vocabulary is loaded. What is left grows with the schema: at the median both
+  take as long, and narrows is behind in large schemas. The time is spread over hundreds of functions. Compiled with
+  mypyc, the front ends took 0.73 of the time, and all up to the first mask 0.78. That is not kept: it needs a package
+  for each version of Python, and reads the same code by other rules. A schema that was seen before costs a look-up.
 - **The mean and p99 of masks, beside glrmask.** glrmask makes a table of the whole grammar first, which takes it tens
   of milliseconds of CPU time for each new schema. narrows makes a mask when it is asked for. It is ahead at the
   median, and behind in what is new: the tokens that end one part of a grammar and go on in the next are walked one by
   one, for each place anew. Walks that stop at bytes that cannot follow, and tables of steps, took that to about a
   third of what it was.
-- **Masks over a millisecond.** Less than one in a thousand, mostly in strings with a pattern. A pattern beside a
-  greatest length has a state for each pair of counts. Bounds that no token comes near are left out, but near the
-  greatest length there are some milliseconds for a mask. An internationalised e-mail address takes up to 15 ms, as
-  nearly every token may be a part of it, and in several ways.
+- **Masks over a millisecond.** Three in ten thousand, mostly in strings with a pattern. Where a pattern begins or ends
+  with characters that it leaves out, such as `^(.+)/(.+)$` or `^(\\S+\\s+){0,99}\\S+$`, half of the tokens have to be
+  read: 2 to 3 ms. A pattern beside a length of a few characters takes up to 6 ms, and an internationalised e-mail
+  address up to 10, as nearly every token may be a part of it, and in several ways.
 - **The first delta of a stream.** A stream parser has state at each place of the text, so its places are made for each
   answer. What reads calls is made when a call begins. The first delta takes 76 us as the mean of all formats (it took
   354), 400 in those whose calls begin without a marker, and most of the rest 50. Sharing what does not change between
@@ -99,12 +101,13 @@ LOSSES = """\
 # Measured by other scripts, which the page names.
 ENGINE = """\
 ## The embedded engine
-SmolLM2-135M (Q4_1) over HTTP, one thread, on a machine of two cores that other programs used as well. So only ratios of
-the same run are given, medians of few runs.
+SmolLM2-135M (Q4_1) over HTTP, one thread, on a machine of two cores, which other programs used as well where nothing
+else is said. So only ratios of the same run are given, medians of few runs.
 
-- **The second request with the same three tools** (`bench/prefix_cache.py`, 2 runs) has its first piece after 0.09 of
-  the first request's time. When twelve requests with other prompts have run in between, after 0.11; beside four
-  streams, after 0.20.
+- **The second request with the same three tools** (`bench/prefix_cache.py`, nothing else on the machine) has its first
+  piece after 0.19 of the first request's time, at worst 0.23. When twelve requests with other prompts have run in
+  between, after 0.20; beside four streams, after 0.53. Beside other work, when reading a prompt took longer, these were
+  0.09, 0.11 and 0.20.
 - **A long prompt beside four streams** (`bench/long_prompt.py`, as a client sees it). Alone, a stream had a piece every
   50 ms. Beside a prompt of 3,018 tokens it was every 161 ms at the median, 3.8 times that at the 99th percentile, and
   once 944 ms; the streams, too, attend to more. The prompt took 140 s in four-token steps. Of a prompt of 1,515 tokens
@@ -112,11 +115,11 @@ the same run are given, medians of few runs.
   32: 74 ms alone, 266 beside the 3,018 tokens, 4.0 times that at the 99th percentile, and once 1.7 s; the prompt took
   244 s. In the engine's own log of such a minute, no step had more than 8 tokens, and none took more than 0.3 s but one
   (0.5 s), while the machine did other work. So what makes the longest gap is not known.
-- **A valid tool call beside llama.cpp's own server**, xllamacpp 2026.10.11549 (`bench/llama_cpp_server.py`, 4 calls
-  each way). With `tool_choice: "required"`, narrows wrote 8 valid calls of 8, in 2.0 s each. llama.cpp's server wrote
-  none in 100 tokens, since its grammar lets text come before the call. For the same call as JSON, by
-  `response_format`, both wrote 8 of 8: narrows took 0.83 of llama.cpp's time for complete answers and 1.08 for streams.
-  For each token it took 1.1 times as long; llama.cpp's grammar spends more tokens on whitespace.
+- **A valid tool call beside llama.cpp's own server**, xllamacpp 2026.10.11549 (`bench/llama_cpp_server.py`, 20 calls
+  each way, nothing else on the machine). With `tool_choice: "required"`, narrows wrote 40 valid calls of 40, in 0.77 s
+  each. llama.cpp's server wrote none in 100 tokens, since its grammar lets text come before the call. For the same call
+  as JSON, by `response_format`, both wrote 40 of 40: narrows took 0.53 of llama.cpp's time for complete answers and
+  0.52 for streams. For each token it took 0.7 of the time; llama.cpp's grammar spends more tokens on whitespace.
 """
 
 
