@@ -27,11 +27,11 @@ def tokens() -> list[bytes]:
         [",", ":", "}", "]", '"', "{", "[", " ", "-", "@", ".", "/", "\\n", "\\", "=", "("],
     )
     found = {bytes([b]) for b in range(256)}
-    for _ in range(1_500):
+    for _ in range(900):
         word = "".join(rng.choices(letters, k=rng.randint(2, 9)))
         found.add(rng.choice(["", " ", '"', "-", "_"]).encode() + word.encode())
         found.add((word + rng.choice(marks)).encode())
-    for _ in range(1_200):
+    for _ in range(700):
         found.add("".join(rng.choices(marks, k=rng.randint(2, 5))).encode())
         found.add("".join(rng.choices("0123456789abcdef", k=rng.randint(2, 8))).encode())
         found.add("".join(rng.choices("äöüßéñ中文字あいう🎉", k=rng.randint(1, 4))).encode())
