@@ -14,7 +14,7 @@
 namespace narrows {
 
 namespace {
-constexpr int kTextGroups = 32;  // of 59 groups of bytes
+constexpr int kTextGroups = 32;  // of 61 groups of bytes
 constexpr std::size_t kMostTexts = 4;
 constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk takes as long, if it stays in the coarse trie
 constexpr std::uint64_t kFarRoom = 16;         // bytes: few tokens have more

@@ -1,4 +1,4 @@
-// Bytes fall into 59 groups, fine where JSON and code tell characters apart, so that a set of bytes fits a word.
+// Bytes fall into 61 groups, fine where JSON and code tell characters apart, so that a set of bytes fits a word.
 #pragma once
 
 #include <array>
@@ -28,9 +28,9 @@ constexpr std::array<std::uint8_t, 256> make_byte_groups() {
   for (int b = 0x7b; b < 0x80; ++b) range(b, b);
   for (int b : {'\t', '\n', '\r'}) range(b, b);
   for (int b = 0x80; b < 0xc0; b += 0x10) range(b, b + 0x0f);
-  // As UTF-8 has them: what follows E0, ED, F0 and F4 is narrower. Line separators, which many patterns leave out, begin
-  // with E2.
-  const std::array leads{0xc0, 0xc2, 0xe0, 0xe1, 0xe2, 0xe3, 0xed, 0xee, 0xf0, 0xf1, 0xf4, 0xf5, 0x100};
+  // As UTF-8 has them: what follows E0, ED, F0 and F4 is narrower. White space and line separators, which many patterns
+  // leave out, begin with C2, E1, E2 and E3.
+  const std::array leads{0xc0, 0xc2, 0xc3, 0xe0, 0xe1, 0xe2, 0xe3, 0xe4, 0xed, 0xee, 0xf0, 0xf1, 0xf4, 0xf5, 0x100};
   for (std::size_t i = 0; i + 1 < leads.size(); ++i) range(leads[i], leads[i + 1] - 1);
   return groups;
 }
