@@ -108,6 +108,7 @@ class Host:
         self.engine: Engine = self._make(self._folder)
         definition(self.engine, '{"type": "boolean"}', "json_schema", [])
         definition(self.engine, 'start: "x"', "lark", [])
+        definition(self.engine, 'root ::= "x"', "gbnf", [])
         gc.collect()
         gc.freeze()
 
