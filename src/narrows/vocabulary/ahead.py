@@ -4,7 +4,7 @@ The records of plain strings, of strings with a length, of the rest of a line, o
 objects cost up to two milliseconds each where they are first needed. All grammars of the vocabulary share them
 (docs/engine.md). The patterns of the formats are read once per process.
 
-Cost for 128,000 tokens: some 30 ms and 6 MB, and 20 ms more for the first vocabulary of a process.
+Cost for 128,000 tokens: some 20 ms and 6 MB, and 20 ms more for the first vocabulary of a process.
 `Limits.vocabulary_bytes` counts the memory. Small vocabularies are left out: there nothing is expensive.
 """
 
