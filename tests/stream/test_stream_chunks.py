@@ -220,6 +220,25 @@ def test_every_character_alone_and_nothing_is_taken_back(name: str) -> None:
     every(name, check)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_beside_each_other(name: str) -> None:
+    """All cases at once, whole and cut, a character of each in turn: answers share what does not change, and nothing
+    else."""
+    runs: list[tuple[Case, str, dict[str, str]]] = []
+    for case in cases_of(name):
+        required = {"tool_choice": "required"} if case.options["tools"] else {}
+        runs += [(case, case.text, {}), (case, case.text[: len(case.text) * 2 // 3], required)]
+    parsers = [case.parser(**more) for case, _, more in runs]
+    answers: list[list[Event]] = [[] for _ in runs]
+    for at in range(max((len(case.text) for case in cases_of(name)), default=0)):
+        for (_, text, _), parser, events in zip(runs, parsers, answers, strict=True):
+            events += parser.feed(text[at : at + 1])
+    for (case, text, more), parser, events in zip(runs, parsers, answers, strict=True):
+        with naming(case):
+            alone = feed(case.parser(**more), [text])
+            assert check_stream(events + parser.finish(), len(text)) == collect(alone), (text, more)
+
+
 # The deltas that are known to break parsers, by name.
 
 

@@ -6,6 +6,7 @@ format.py makes a parser, a grammar and a text of it. from_toml.py reads the fil
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from narrows.arguments import ITERABLE, TEXT, of, optional, quoted, wants
@@ -106,11 +107,16 @@ class FormatDefinition:
     def markers(self, style: ReasoningStyle | None) -> tuple[str, ...]:
         """Every literal that a vocabulary may hold as one token."""
         wants(optional(of("a ReasoningStyle", ReasoningStyle)), style=style)
-        markers = [marker for shape in self.calls for marker in shape.markers()]
-        for pair in (*style.pairs, *style.wraps) if style else ():
-            markers += pair
-        markers += self.ends
-        tokens = [*self.tokens, *(style.tokens if style else ())]
-        # The others are more than a token.
-        whole = [marker for marker in markers if not any(token in marker for token in tokens)]
-        return tuple(dict.fromkeys(whole + tokens))
+        return _markers(self, style)
+
+
+@lru_cache(maxsize=256)  # each parser that is fed ids asks
+def _markers(fmt: FormatDefinition, style: ReasoningStyle | None) -> tuple[str, ...]:
+    markers = [marker for shape in fmt.calls for marker in shape.markers()]
+    for pair in (*style.pairs, *style.wraps) if style else ():
+        markers += pair
+    markers += fmt.ends
+    tokens = [*fmt.tokens, *(style.tokens if style else ())]
+    # The others are more than a token.
+    whole = [marker for marker in markers if not any(token in marker for token in tokens)]
+    return tuple(dict.fromkeys(whole + tokens))

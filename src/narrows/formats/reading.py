@@ -14,11 +14,15 @@
 
 In `opening` and `thinking` there was nothing but whitespace so far. So reasoning may begin in the one, and content or
 calls in the other.
+
+The regions of text do not change, and answers share them. Those of calls are made for each answer, when the first call
+of their shape begins.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from narrows.events import Content, Reasoning
@@ -34,28 +38,64 @@ from narrows.stream.regions.second import Second
 from narrows.stream.regions.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from narrows.formats.definition import FormatDefinition
     from narrows.formats.families.base import Shape
     from narrows.formats.families.openers import Entry
     from narrows.formats.reasoning import ReasoningStyle
     from narrows.stream.machine import Machine, Region
+    from narrows.stream.source import Alphabet
 
 
-def build_regions(
+def answer_regions(
     fmt: FormatDefinition,
     style: ReasoningStyle | None,
     calls: bool,
     parallel: bool,
-    encode: Callable[[str], str],
+    alphabet: Alphabet,
     named: str | None = None,
     one_piece: bool = False,
-) -> Region:
-    """Fresh regions for one parser; returns the one that an answer begins in. `encode`: a marker as it stands in the
-    text; `one_piece`: nothing in the content is a marker (but what ends content that is set off).
+) -> tuple[Region, Callable[[int], Sequence[Region]]]:
+    """The region that an answer begins in, and what makes the regions of its calls (`Machine.shapes`).
 
-    Those of calls are made when the first call of their shape begins."""
+    `alphabet`: tells how markers stand in the text. `one_piece`: nothing in the content is a marker (but what ends
+    content that is set off)."""
+    start, build = _text_regions(fmt, style, calls, parallel, alphabet, named, one_piece)
+    return start, _CallRegions(fmt.calls, build)
+
+
+class _CallRegions:
+    """The regions of one answer's calls. Most answers hold calls of one shape, or none."""
+
+    __slots__ = ("_build", "_made", "_shapes")
+
+    def __init__(self, shapes: Sequence[Shape], build: Build) -> None:
+        self._shapes = shapes
+        self._build = build
+        self._made: dict[int, list[Region]] = {}
+
+    def __call__(self, shape: int) -> list[Region]:
+        made = self._made.get(shape)
+        if made is None:
+            build = replace(self._build, tails=[], raws=[])
+            made = self._made[shape] = [entry.region for entry in self._shapes[shape].entries(build)]
+            build.link_ends()
+        return made
+
+
+@lru_cache(maxsize=256)
+def _text_regions(
+    fmt: FormatDefinition,
+    style: ReasoningStyle | None,
+    calls: bool,
+    parallel: bool,
+    alphabet: Alphabet,
+    named: str | None,
+    one_piece: bool,
+) -> tuple[Region, Build]:
+    """The regions of text, linked, and what those of calls are built from."""
+    encode = alphabet.encode
     head = style.head if style is not None else None
     own = fmt.reasoning.head if fmt.reasoning is not None else None
     build = Build(encode=encode, parallel=parallel, named=named, calls=calls, head=head or own, one_piece=one_piece)
@@ -129,8 +169,7 @@ def build_regions(
     build.further = openers if parallel else []
     if build.head is not None:  # what a message holds is raw, but for the next message
         build.further = [e for e in (*build.further, *headed) if e.marker.startswith(encode(build.head.start))]
-    build.link_ends()
-    return start
+    return start, build
 
 
 BRACKETS = ("{", "[")
@@ -169,26 +208,11 @@ def _starts_message(marker: str, style: ReasoningStyle | None, encode: Callable[
 
 def _entries(fmt: FormatDefinition, build: Build) -> list[Entry]:
     entries: list[Entry] = []
-    for shape in fmt.calls:
+    for number, shape in enumerate(fmt.calls):
         if not build.calls and not shape.heading():
             continue
-        made = _made_once(shape, build)
-        entries += [opener.to(Later(made, which)) for which, opener in enumerate(shape.openers(build))]
+        entries += [opener.to(Later(number, which)) for which, opener in enumerate(shape.openers(build))]
     return entries
-
-
-def _made_once(shape: Shape, build: Build) -> Callable[[], list[Region]]:
-    """The regions of a shape's entries, made when one of them is asked for: most answers hold calls of one shape, or
-    none."""
-    made: list[Region] = []
-
-    def regions() -> list[Region]:
-        if not made:
-            made.extend(entry.region for entry in shape.entries(build))
-            build.link_ends()
-        return made
-
-    return regions
 
 
 def _by_place(build: Build, ways: Iterable[Entry], one_piece: bool) -> tuple[list[Exit], list[Exit]]:

@@ -1,9 +1,10 @@
 """The state of a stream parser: the unread text, the open call, and the events so far.
 
 A parser is a chain of *regions*: text until a marker, a name until its end, a JSON value, an XML value. The active
-region reads what it can from the machine. Then it names the region that takes over, or waits for more text. The
-format's family builds the regions of a call once per parser, when the first call begins. Each has its own small state.
-Only regions move the machine forward, apart from plain text that a region leaves to the core (`machine.run`).
+region reads what it can from the machine. Then it names the region that takes over, or waits for more text. Regions of
+text have no state of their own, and answers share them. The format's family builds the regions of a call once per
+parser, when the first call begins. Each of those has its own small state. Only regions move the machine forward, apart
+from plain text that a region leaves to the core (`machine.run`).
 
 The machine keeps three rules, so that no region can break them:
 
@@ -23,7 +24,7 @@ from narrows.limits import DEFAULT_LIMITS, Limits
 from narrows.stream.held import Held
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from narrows._core import Run
     from narrows.stream.source import Alphabet
@@ -55,7 +56,7 @@ class Region(Protocol):
 
     @property
     def place(self) -> str:
-        """See `StreamParser.place`."""
+        """See `StreamParser.place`. "": the place of the text before, of which what is read may still be a part."""
 
     def enter(self, machine: Machine) -> Region:
         """Reset the state of the last visit. Called before the first `read` of a visit. Returns the region itself."""
@@ -74,12 +75,13 @@ class Home(Region, Protocol):
     def kind(self) -> type[Content] | type[Reasoning]:
         """The kind of event that its text becomes."""
 
-    @property
-    def has_text(self) -> bool:
-        """Whether text has been read on this visit."""
-
     def resume(self, machine: Machine) -> Region:
         """Go on reading in the middle of text."""
+
+
+def _no_shapes(shape: int) -> Sequence[Region]:
+    """Of a machine that reads no answer."""
+    raise AssertionError(f"there is no shape {shape}")
 
 
 class HeldTooLong(Exception):
@@ -106,13 +108,17 @@ class Machine:
         "ended",
         "events",
         "final",
+        "fresh",
         "given",
+        "has_text",
         "home",
+        "layout_at",
         "limits",
         "name",
         "offset",
         "pos",
         "run",
+        "shapes",
         "started",
         "text",
         "thinking",
@@ -159,6 +165,14 @@ class Machine:
         self.unwrapped = False
         """Content that was set off has just been closed. A grammar allows only calls after it."""
         self.home: Home | None = None
+        self.fresh = False
+        """In text: nothing but whitespace has come on this visit, and it waits for what follows."""
+        self.has_text = False
+        """In text: some has been read on this visit. Before a call: the same of the text before it."""
+        self.layout_at = 0
+        """In layout: the number of its characters that have come."""
+        self.shapes: Callable[[int], Sequence[Region]] = _no_shapes
+        """The regions that calls begin in: of the shape with this number, one for each of its openers."""
         self._alphabet = alphabet
         self._clean, self._width = alphabet.clean, alphabet.width
         self._make_id = make_id
@@ -253,9 +267,7 @@ class Machine:
             return False
         if self.due.grammar and (self._sure or self.due.call):
             return True
-        return (
-            self.due.call and self.home.kind is Content and self.home.place in BEFORE_CALLS and not self.home.has_text
-        )
+        return self.due.call and self.home.kind is Content and self.home.place in BEFORE_CALLS and not self.has_text
 
     def give_back(self) -> Region:
         """There is no call after all: the held text is text, verbatim. Returns the region that goes on, from `pos`."""

@@ -18,11 +18,11 @@ from narrows.errors import InputError
 from narrows.events import Content, Event, Reasoning, ToolCallArguments, ToolCallEnd, ToolCallStart
 from narrows.stream.machine import NOTHING_DUE, Due, HeldTooLong, Machine
 from narrows.stream.regions.text import Text
-from narrows.stream.source import Alphabet, ByteAlphabet, Decoder, MarkerAlphabet, TokenDecoder
+from narrows.stream.source import OF_BYTES, OF_TEXT, Alphabet, Decoder, MarkerAlphabet, TokenDecoder
 from narrows.stream.whole import WholeCallsMachine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from narrows.limits import Limits
     from narrows.stream.machine import Region
@@ -40,7 +40,7 @@ class StreamParser(RunReader):
 
     def __init__(
         self,
-        build: Callable[[Callable[[str], str]], Region],
+        build: Callable[[Alphabet], tuple[Region, Callable[[int], Sequence[Region]]]],
         markers: Callable[[], tuple[str, ...]],
         tools: Tools,
         make_id: Callable[[int], str],
@@ -51,9 +51,9 @@ class StreamParser(RunReader):
         due: Due = NOTHING_DUE,
         lead: str = "",
     ) -> None:
-        """`build` makes the regions; it gets the function from a marker to its form in the text. `markers`: all that a
-        vocabulary may hold as one token; asked for where the parser is fed token ids. `open_text`: the part
-        of the prompt that the answer continues. `due`: what the answer must hold. `lead`: comes before an answer that
+        """`build` gives the region that the answer begins in, and `Machine.shapes`. `markers`: all that a vocabulary
+        may hold as one token; asked for where the parser is fed token ids. `open_text`: the part of the prompt that
+        the answer continues. `due`: what the answer must hold. `lead`: comes before an answer that
         begins in reasoning."""
         self._block = min(_BLOCK, limits.stream_held_chars)
         super().__init__(ToolCallArguments, min(_PLAIN, self._block))
@@ -155,8 +155,10 @@ class StreamParser(RunReader):
         machine = self._machine
         if machine is None:
             return "opening"
+        if machine.started:
+            return "call"
         place = self._region.place if self._region is not None else "opening"
-        return "call" if machine.started else place
+        return place or (machine.home.place if machine.home is not None else "opening")
 
     @property
     def unread(self) -> str:
@@ -194,19 +196,20 @@ class StreamParser(RunReader):
             alphabet = MarkerAlphabet(self._markers(), self._vocab)
             self._tokens = TokenDecoder(self._vocab, alphabet)
         elif kind == "bytes":
-            alphabet, self._decoder = ByteAlphabet(), Decoder()
+            alphabet, self._decoder = OF_BYTES, Decoder()
         else:
-            alphabet = Alphabet()
+            alphabet = OF_TEXT
         self._kind = kind
         if kind == "text":
             self._take_any_text()
         kind_of_machine = WholeCallsMachine if self._hold_calls else Machine
-        self._machine = kind_of_machine(alphabet, self._tools, self._make_id, self._limits, self._due)
-        self._region = self._build(alphabet.encode).enter(self._machine)
+        self._machine = machine = kind_of_machine(alphabet, self._tools, self._make_id, self._limits, self._due)
+        start, machine.shapes = self._build(alphabet)
+        self._region = start.enter(machine)
         if self._open_text:
             self._read_prompt(alphabet)
         if self._lead and self.place == "reasoning":
-            self._machine.events.append(Content(self._lead, (0, 0)))
+            machine.events.append(Content(self._lead, (0, 0)))
 
     def _read_prompt(self, alphabet: Alphabet) -> None:
         """Bring the machine to the prompt's end. A call that is open there is announced with the first delta."""

@@ -39,7 +39,7 @@ codecs.register_error("narrows.count", _count_bad_bytes)
 
 
 class Alphabet:
-    """Characters as they are, for a parser that is fed text."""
+    """Characters as they are, for a parser that is fed text. Alphabets in which markers look alike are equal."""
 
     __slots__ = ()
 
@@ -80,10 +80,14 @@ class ByteAlphabet(Alphabet):
         return piece[at:]
 
 
+OF_TEXT = Alphabet()
+OF_BYTES = ByteAlphabet()
+
+
 class MarkerAlphabet(Alphabet):
     """Spans count characters of the spelled text. Markers of the format that the vocabulary holds come as ids."""
 
-    __slots__ = ("_codes", "_table", "by_id")
+    __slots__ = ("_codes", "_names", "_table", "by_id")
 
     def __init__(self, markers: Iterable[str], vocab: TokenVocabulary) -> None:
         self._codes: dict[str, str] = {}
@@ -95,6 +99,13 @@ class MarkerAlphabet(Alphabet):
             self._codes[name] = chr(head) + _PAD * (len(name) - 1)
             self._table[head] = name
             self.by_id[vocab.special[name]] = self._codes[name]
+        self._names = tuple(self._codes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MarkerAlphabet) and self._names == other._names
+
+    def __hash__(self) -> int:
+        return hash(self._names)
 
     def encode(self, marker: str) -> str:
         for name, code in self._codes.items():

@@ -1,4 +1,4 @@
-"""The regions of one parser while they are made: what every family builds its regions from."""
+"""An answer's regions while they are made: what every family builds its regions from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Build(CallContext):
-    """What the regions of one parser share. The exits to further calls are filled in before a call is read."""
+    """What the regions of one answer share. The exits to further calls are filled in before a call is read."""
 
     encode: Callable[[str], str]
     """A marker as it stands in the text."""

@@ -1,4 +1,4 @@
-"""A region that is made when it is first entered."""
+"""Where calls begin: regions that are made when a call of their shape first comes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 from narrows.stream.regions.enter_only import EnterOnly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from narrows.stream.machine import Machine, Region
 
 
 class Later(EnterOnly):
-    """One of the regions that `make` returns. `make` is called each time, and makes them once."""
+    """Leads to the answer's own region, for the opener with this number of the shape with this number."""
 
-    __slots__ = ("_make", "_which")
+    __slots__ = ("_shape", "_which")
 
-    def __init__(self, make: Callable[[], Sequence[Region]], which: int) -> None:
-        self._make = make
+    def __init__(self, shape: int, which: int) -> None:
+        self._shape = shape
         self._which = which
 
     def enter(self, machine: Machine) -> Region:
-        return self._make()[self._which].enter(machine)
+        return machine.shapes(self._shape)[self._which].enter(machine)

@@ -13,7 +13,7 @@ class Layout:
 
     `thinking`, `wrapped`: whether reasoning, or content that is set off, is open from here on (None: as before)."""
 
-    __slots__ = ("_at", "_expected", "_next", "_thinking", "_wrapped", "place")
+    __slots__ = ("_expected", "_next", "_thinking", "_wrapped", "place")
 
     def __init__(
         self, expected: str, following: Region, thinking: bool | None = None, wrapped: bool | None = None
@@ -22,11 +22,10 @@ class Layout:
         self._next = following
         self._thinking = thinking
         self._wrapped = wrapped
-        self._at = 0
         self.place = "reasoning" if thinking else "wrapped" if wrapped else "content"
 
     def enter(self, machine: Machine) -> Layout:
-        self._at = 0
+        machine.layout_at = 0
         if self._thinking is not None:
             machine.thinking = self._thinking
         if self._wrapped is not None:
@@ -35,13 +34,13 @@ class Layout:
         return self
 
     def read(self, machine: Machine) -> Region | None:
-        while self._at < len(self._expected):
+        while machine.layout_at < len(self._expected):
             if machine.pos == len(machine.text):
                 return None
-            if machine.text[machine.pos] != self._expected[self._at]:
+            if machine.text[machine.pos] != self._expected[machine.layout_at]:
                 break
             machine.take(machine.pos + 1)
-            self._at += 1
+            machine.layout_at += 1
         return self._next.enter(machine)
 
     def stop(self, machine: Machine) -> None:

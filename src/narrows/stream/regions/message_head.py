@@ -56,21 +56,15 @@ class MessageHead:
 
     `use(machine, parts)` takes the text that it needs and returns the region that goes on. None: this is not a head."""
 
-    __slots__ = ("_first", "_markers", "_place", "_use")
+    __slots__ = ("_first", "_markers", "_use")
+    place = ""  # it is not known yet what the head belongs to
 
     def __init__(self, first: str, markers: HeadMarkers, use: Callable[[Machine, Parts], Region | None]) -> None:
         self._first = first
         self._markers = markers
         self._use = use
-        self._place = "opening"
-
-    @property
-    def place(self) -> str:
-        """The place where the head stands, because it is not known yet what the head belongs to."""
-        return self._place
 
     def enter(self, machine: Machine) -> MessageHead:
-        self._place = machine.home.place if machine.home is not None else "opening"
         return self
 
     def read(self, machine: Machine) -> Region | None:

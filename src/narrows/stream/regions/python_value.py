@@ -15,7 +15,7 @@ from narrows.stream.machine import Machine
 from narrows.stream.regions.literals import LiteralArguments
 from narrows.stream.regions.raw_arguments import RawArguments
 from narrows.stream.regions.text import Text
-from narrows.stream.source import Alphabet
+from narrows.stream.source import OF_TEXT
 from narrows.tools.request import Tools
 
 _PYTHON = Dialect(
@@ -25,7 +25,7 @@ _PYTHON = Dialect(
 
 def python_to_json(text: str, max_depth: int) -> str | None:
     """The JSON of the value that the text is; None where it is none, or is nested deeper than `max_depth`."""
-    machine = Machine(Alphabet(), Tools(None), str, _limits(max_depth))
+    machine = Machine(OF_TEXT, Tools(None), str, _limits(max_depth))
     machine.text, machine.final = text, True
     machine.start_call("", (0, 0))
     home = Text(Content, "after")

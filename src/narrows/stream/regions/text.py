@@ -21,9 +21,11 @@ class Text:
 
     With `fresh`, whitespace at the beginning waits for what follows: before a marker it is layout, before text it is
     text, verbatim. At the end of the answer it is layout if a call came before, and text otherwise.
+
+    Once linked it does not change: any number of answers may read in it. The machine knows what a visit has read.
     """
 
-    __slots__ = ("_fresh", "_markers", "_run", "fresh", "has_text", "kind", "place", "then")
+    __slots__ = ("_markers", "_run", "fresh", "kind", "place", "then")
 
     def __init__(self, kind: type[Content] | type[Reasoning], place: str, fresh: bool = False) -> None:
         self.kind = kind
@@ -31,9 +33,6 @@ class Text:
         self.fresh = fresh
         self.then: Text | None = None
         """The region that goes on once any text has been read (None: this one)."""
-        self._fresh = fresh
-        self.has_text = False
-        """Whether text has been read on this visit."""
         self._markers = NO_MARKERS
         self._run: Run | None = None
 
@@ -42,14 +41,13 @@ class Text:
         self._run = None
 
     def enter(self, machine: Machine) -> Text:
-        self._fresh, self.has_text = self.fresh, False
+        machine.fresh, machine.has_text = self.fresh, False
         return self
 
     def resume(self, machine: Machine) -> Text:
         """Go on in the middle of text."""
-        region = self.then or self
-        region._fresh, region.has_text = False, True
-        return region
+        machine.fresh, machine.has_text = False, True
+        return self.then or self
 
     def is_markup(self, machine: Machine) -> bool:
         """Whether the answer is over and its unread rest can only be markup, since only calls could come here."""
@@ -57,7 +55,7 @@ class Text:
         calls_alone = due.call or (due.grammar and (machine.calls or machine.unwrapped))
         if self.place not in BEFORE_CALLS or not calls_alone:
             return False
-        if self.has_text and not due.grammar:  # the model has written text where only calls were to come
+        if machine.has_text and not due.grammar:  # the model has written text where only calls were to come
             return False
         text, pos = machine.text, machine.pos
         if not text[pos:].strip(WHITESPACE):
@@ -72,7 +70,7 @@ class Text:
         if machine.ended and pos < len(text) and self.is_markup(machine):
             machine.take(len(text))
             return None
-        if self._fresh:
+        if machine.fresh:
             first = len(text) - len(text[pos:].lstrip(WHITESPACE))
             if first - pos <= machine.limits.stream_name_chars:
                 if first == len(text):
@@ -87,7 +85,7 @@ class Text:
                 if maybe:
                     machine.run = self._markers.begun if first == pos else None
                     return None
-            self._fresh = False
+            machine.fresh = False
         if self.then is not None:
             leaving, maybe = self._markers.match(text, pos, machine.final)
             if leaving is not None:
@@ -95,7 +93,7 @@ class Text:
             return None if maybe or pos == len(text) else self.resume(machine)
         at, leaving = self._markers.search(text, pos, machine.final)
         if at > pos:
-            self.has_text = True
+            machine.has_text = True
             machine.say(self.kind, at)
         if leaving is None and machine.offset >= 0:
             if self._run is None:
@@ -118,7 +116,7 @@ class Text:
         return leaving.region.enter(machine)
 
     def stop(self, machine: Machine) -> None:
-        if self._fresh and machine.calls:
+        if machine.fresh and machine.calls:
             machine.take(len(machine.text))
         else:
             machine.say(self.kind, len(machine.text))
