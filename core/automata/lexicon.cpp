@@ -344,14 +344,27 @@ Groups Lexicon::parting(TermId term, TermId wider, Work& work) {
   if (parts.kept == kNone) return ~Groups{0};
   for (TermId one : parts.less)
     if (terms_.endless(one, work) && !has_a_way_round(parts.kept, one, work)) return ~Groups{0};
-  std::uint32_t known = parting_of_.find(parts.kept, parts.rest);
+  const TermId kept = with_the_few(parts.kept, work);
+  std::uint32_t known = parting_of_.find(kept, parts.rest);
   if (known == kNone) {
-    const Groups found = closing(parts.kept, parts.rest, work);
+    const Groups found = closing(kept, parts.rest, work);
     known = static_cast<std::uint32_t>(partings_.size());
-    parting_of_.insert(parts.kept, parts.rest, known);
+    parting_of_.insert(kept, parts.rest, known);
     partings_.push_back(found);
   }
   return partings_[known];
+}
+
+// A term with the texts that it leaves out, if these are finitely many. It goes on without an end where the term does.
+// So for the keys that no property declares, what is known of all keys holds.
+TermId Lexicon::with_the_few(TermId term, Work& work) {
+  for (TermId more = terms_.wider(term); more != kNone; more = terms_.wider(term)) {
+    const Without own = without(term, more, work);
+    if (own.kept == kNone) break;
+    if (std::ranges::any_of(own.less, [&](TermId one) { return terms_.endless(one, work); })) break;
+    term = more;
+  }
+  return term;
 }
 
 Groups Lexicon::closing(TermId kept, TermId rest, Work& work) {

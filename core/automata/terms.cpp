@@ -98,7 +98,7 @@ bool Terms::has_count(TermId id, int depth) const {
   constexpr int kMostHeads = 4;
   const auto counts = [&](TermId part) {
     const Term& t = terms_[part];
-    if (t.op == Op::repeat) return t.c != kNoMax;
+    if (t.op == Op::repeat) return t.b > 1 || t.c != kNoMax;
     if (depth == kMostNested || (t.op != Op::cat && t.op != Op::alt)) return false;
     if (t.op == Op::cat) return has_count(part, depth + 1);
     return t.b <= kMostNestedParts &&

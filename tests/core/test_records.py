@@ -61,7 +61,7 @@ def vocabulary(tokens: list[bytes]) -> narrows.Vocabulary:
 
 
 def check(constraint: narrows.Constraint, tokens: list[bytes], text: bytes, rng: Random) -> int:
-    """Compares at each place of a text, token by token; how many tokens were allowed there at most."""
+    """Compares at the end of a text, and at some places before it, token by token; the most tokens that were allowed."""
     end = len(tokens)
     matcher = constraint.matcher()
     row = np.zeros((end + 32) // 32, dtype=np.int32)
@@ -69,9 +69,10 @@ def check(constraint: narrows.Constraint, tokens: list[bytes], text: bytes, rng:
     while True:
         matcher.fill_mask(row)
         allowed = np.unpackbits(row.view(np.uint8), bitorder="little")[: end + 1].astype(bool)
-        stepped = np.array([matcher.accepts([t]) == 1 for t in range(end + 1)])
-        wrong = [tokens[t] if t < end else "<end>" for t in np.flatnonzero(allowed != stepped)[:5]]
-        assert not wrong, f"mask and step differ before {text!r}: {wrong}"
+        if not text or rng.random() < 0.5:
+            stepped = np.array([matcher.accepts([t]) == 1 for t in range(end + 1)])
+            wrong = [tokens[t] if t < end else "<end>" for t in np.flatnonzero(allowed != stepped)[:5]]
+            assert not wrong, f"mask and step differ before {text!r}: {wrong}"
         most = max(most, int(allowed.sum()))
         if not text:
             return most

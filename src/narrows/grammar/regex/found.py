@@ -2,9 +2,11 @@
 
     [a-z]{1,255}     is found exactly where [a-z] is
     x*[a-z]+-y?      is found exactly where [a-z]- is
+    [a-z]{40}        is found exactly where [a-z]{40,} is
 
 Before and after a match any text may stand. So a repeated character at either end is as good as its least number. That
-leaves out counters, which cost states.
+leaves out counters, which cost states. Where the least number is more than one, the form without a greatest one is
+taken: of all the places where a match may have begun, only the first then counts.
 
 Cost: linear in the items at the ends.
 """
@@ -31,7 +33,7 @@ def _shortened(part: Tree) -> Tree:
             if not isinstance(last, Repeat) or not isinstance(last.item, Chars):
                 break
             if last.min:
-                items[end] = replace(last, max=last.min)
+                items[end] = replace(last, max=1 if last.min == 1 else None)
                 break
             items.pop(end)
     return items[0] if len(items) == 1 else Concat(tuple(items))
