@@ -13,6 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from matrix import some_pairs
 from test_format_grammar import spell, vocabulary, walks
 from transcripts import CASES, NAMES, naming
 
@@ -26,8 +27,9 @@ else:
 SCHEMAS: list[dict[str, Any]] = tomllib.loads((CASES / "argument_schemas.toml").read_text(encoding="utf-8"))["case"]
 
 
-@pytest.mark.parametrize("case", SCHEMAS, ids=lambda case: case["name"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "case"), some_pairs(NAMES, SCHEMAS), ids=lambda part: part if isinstance(part, str) else part["name"]
+)
 def test_grammar_and_parser_agree(name: str, case: dict[str, Any]) -> None:
     fmt = formats.get(name)
     tools = [{"name": "f", "parameters": json.loads(case["schema"])}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from matrix import some_pairs
 from test_format_grammar import vocabulary
 from transcripts import NAMES
 
@@ -174,8 +175,7 @@ KEPT_OR_SAID: dict[str, tuple[Any, Any]] = {  # the schema of an argument, and a
 }
 
 
-@pytest.mark.parametrize("keyword", KEPT_OR_SAID)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "keyword"), some_pairs(NAMES, KEPT_OR_SAID))
 def test_each_keyword_is_enforced_or_the_report_says_that_it_is_not(name: str, keyword: str) -> None:
     """Formats that write objects and arrays in a notation of their own lower them themselves."""
     schema, forbidden = KEPT_OR_SAID[keyword]

@@ -27,8 +27,8 @@ TOOL = {
     "additionalProperties": False,
 }
 TOOLS = [{"type": "function", "function": {"name": "look", "parameters": TOOL}}]
-HELLO = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 24, "temperature": 0}
-CALL = {**HELLO, "max_tokens": 60, "tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False}
+HELLO = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 8, "temperature": 0}
+CALL = {**HELLO, "max_tokens": 40, "tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False}
 NUMBERS = {"type": "array", "items": {"enum": [1, 2]}, "minItems": 2, "maxItems": 2}
 JSON = {**HELLO, "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": NUMBERS}}}
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
@@ -45,13 +45,13 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("text", TEXT, {"prompt": "Hello", "max_tokens": 8}),
     ("texts with logprobs", TEXT, {"prompt": ["a", "b"], "max_tokens": 4, "logprobs": 2}),
     ("text of a grammar", TEXT, {"prompt": "a", "max_tokens": 9, "structured_outputs": {"regex": "[a-f]{3}"}}),
-    ("responses", "/v1/responses", {"input": "hi", "max_output_tokens": 24}),
+    ("responses", "/v1/responses", {"input": "hi", "max_output_tokens": 8}),
     (
         "responses with a call",
         "/v1/responses",
         {"input": "hi", "tools": [{"type": "function", **TOOLS[0]["function"]}], "max_output_tokens": 24},
     ),
-    ("messages", "/v1/messages", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 24}),
+    ("messages", "/v1/messages", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 8}),
     ("Ollama's chat", "/api/chat", {"model": "m", "messages": HELLO["messages"], "options": {"num_predict": 9}}),
     ("Ollama's generate", "/api/generate", {"model": "m", "prompt": "hi", "options": {"num_predict": 9}}),
     ("llama.cpp's completion", "/completion", {"prompt": "hi", "n_predict": 9}),

@@ -198,7 +198,7 @@ def test_a_forced_call_that_the_budget_cuts_is_never_content(parser: str, choice
     with serving(ScriptedEngine(text), Settings(tool_call_parser=parser, reasoning_parser=None)) as url:
         body = {"messages": ASK, "tools": TOOLS, "tool_choice": choice, "stop_at_repeated_call": False}
         with httpx.Client() as client:
-            for budget in range(1, 101, 3):
+            for budget in range(1 + len(parser) % 7, 101, 7):
                 answer = client.post(f"{url}/v1/chat/completions", json={**body, "max_tokens": budget}).json()
                 message = answer["choices"][0]["message"]
                 assert not message["content"], (budget, message)

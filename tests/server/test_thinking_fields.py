@@ -69,7 +69,7 @@ SHAPES: list[dict[str, Any]] = [
 def test_the_reasoning_ends_with_its_budget_and_the_answer_follows(client: OpenAI, shape: dict[str, Any]) -> None:
     free = chat(client, {}, **shape).choices[0]
     longest = thoughts(free.message)
-    for tokens in (0, 1, 12):
+    for tokens in (0, 1, 12) if shape in SHAPES[:2] else (1, 12):
         choice = chat(client, {"thinking_token_budget": tokens}, **shape).choices[0]
         text = thoughts(choice.message)
         assert longest.startswith(text)

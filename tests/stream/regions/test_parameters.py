@@ -128,7 +128,7 @@ def test_what_the_grammar_allows_is_read_back(of: str) -> None:
     pieces = [*tags, *(tag[: len(tag) // 2] for tag in tags), *(tag[len(tag) // 2 :] for tag in tags)]
     pieces += [" ", "\n", "\n", "x", "]]>", '"', "name=", ">"]
     random, allowed = Random(of), 0
-    for _ in range(50):
+    for _ in range(30):
         value = "".join(random.choice(pieces) for _ in range(random.randrange(1, 6)))
         text = rendered(of, {"path": "a", "text": "b"}, {"a": value})
         if shape.cdata:
@@ -139,7 +139,7 @@ def test_what_the_grammar_allows_is_read_back(of: str) -> None:
             allowed += 1
             with naming(repr(value)):
                 assert arguments(of, text) == {"path": value, "text": "b"}
-    assert allowed > 5
+    assert allowed > 2
 
 
 @pytest.mark.parametrize("of", SHAPES)
