@@ -356,14 +356,19 @@ Groups Lexicon::parting(TermId term, TermId wider, Work& work) {
 }
 
 // A term with the texts that it leaves out, if these are finitely many. It goes on without an end where the term does.
-// So for the keys that no property declares, what is known of all keys holds.
+// So for the keys that no property declares, what is known of all keys holds. A quote may stand before that.
 TermId Lexicon::with_the_few(TermId term, Work& work) {
+  std::vector<TermId> heads;
+  for (; terms_[term].op == Op::cat && terms_[terms_[term].a].op == Op::literals; term = terms_[term].b)
+    heads.push_back(terms_[term].a);
   for (TermId more = terms_.wider(term); more != kNone; more = terms_.wider(term)) {
     const Without own = without(term, more, work);
     if (own.kept == kNone) break;
     if (std::ranges::any_of(own.less, [&](TermId one) { return terms_.endless(one, work); })) break;
     term = more;
   }
+  work.spend(4 * heads.size());
+  for (; !heads.empty(); heads.pop_back()) term = terms_.cat(heads.back(), term);
   return term;
 }
 
