@@ -104,14 +104,14 @@ def check_mixed(texts: list[str], calls: list[list[tuple[str, str]]]) -> None:
 
 
 def test_mixed_load_and_the_same_with_a_cache_too_small_for_it(engine: LlamaCppEngine, url: str) -> None:
-    texts, calls = asyncio.run(mixed_load(url, streams=5))
+    texts, calls = asyncio.run(mixed_load(url, streams=3))
     check_mixed(texts, calls)
     small = LlamaCppEngine(
         default_model.default_gguf(), model_name="small", n_ctx=700, max_model_len=500, prefix_cache_tokens=0
     )
     try:
         with serving(small) as small_url:
-            scarce_texts, scarce_calls = asyncio.run(mixed_load(f"{small_url}/v1", streams=5))
+            scarce_texts, scarce_calls = asyncio.run(mixed_load(f"{small_url}/v1", streams=3))
         stats = small.stats()
         assert stats.kv_total == 700
         check_mixed(scarce_texts, scarce_calls)

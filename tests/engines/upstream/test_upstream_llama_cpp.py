@@ -22,7 +22,7 @@ from narrows.errors import EngineError
 pytestmark = [pytest.mark.model, pytest.mark.timeout(1200)]
 pytest.importorskip("xllamacpp")
 
-CALLS = int(os.environ.get("NARROWS_UPSTREAM_CALLS", "7"))
+CALLS = int(os.environ.get("NARROWS_UPSTREAM_CALLS", "4"))
 LONG = {"messages": [{"role": "user", "content": "Tell me a very long story."}], "max_tokens": 800, "temperature": 0}
 
 

@@ -21,7 +21,7 @@ from narrows.grammar.work import Work
 from narrows.limits import Limits
 from narrows.reference import Reference
 
-SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def _lowered(schema: Any) -> tuple[ir.Module | None, str | None]:
@@ -78,7 +78,7 @@ patterns = st.one_of(bare.map(lambda p: f"^{p}$"), bare, st.lists(bare, min_size
 SHORT = ["".join(chars) for n in range(6) for chars in itertools.product("ab", repeat=n)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(patterns, st.integers(0, 5), st.none() | st.integers(0, 5))
 def test_lengths_beside_a_pattern(pattern: str, low: int, high: int | None) -> None:
     """Wherever the bounds go, those strings fit in which the pattern is found and that keep them."""
@@ -109,7 +109,7 @@ decimals = st.one_of(
     st.booleans(),
     st.lists(decimals, min_size=1),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_ranges_compare_as_decimals_do(
     low: Decimal | None, high: Decimal | None, low_open: bool, high_open: bool, integer: bool, others: list[Decimal]
 ) -> None:
