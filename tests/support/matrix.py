@@ -1,4 +1,4 @@
-"""Pairs of two lists for `pytest.mark.parametrize`: by default some of them, with `-m soak` the others.
+"""Pairs of two lists for `pytest.mark.parametrize`: by default some of them. `make fuzz` runs the others.
 
 Each item of either list is in some pair that runs by default.
 """
