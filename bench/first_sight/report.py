@@ -77,7 +77,8 @@ LOSSES = """\
 - **The first mask of a new schema, beside llguidance.** The front ends are Python, and a new schema costs its
   reading, its rules and the tables of its network. Caches of the parts that schemas share were tried, and are in use;
   the common formats are read while the vocabulary is loaded. What is left grows with the schema: 1.1 of llguidance's
-  time at the median, and 1.6 at the 99th percentile. It is spread over hundreds of functions. Compiled with
+  time at the median. The 99th percentile stands for eight schemas: it was 1.6 of llguidance's time in one run, and 0.6
+  in the next. The time is spread over hundreds of functions. Compiled with
   mypyc, the front ends took 0.73 of the time, and all up to the first mask 0.78. That is not kept: it needs a package
   for each version of Python, and reads the same code by other rules. A schema that was seen before costs a look-up.
 - **The mean and p99 of masks, beside glrmask.** glrmask makes a table of the whole grammar first, which takes it tens
