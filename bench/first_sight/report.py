@@ -89,7 +89,7 @@ LOSSES = """\
 - **Masks over a millisecond.** Two in ten thousand, mostly in strings with a pattern. Where a pattern leaves out
   characters that many tokens have, such as `^(.+)/(.+)$` or `^(\\S+\\s+){0,99}\\S+$`, many tokens have to be read:
   1 to 3 ms. A pattern beside a length of a few characters, or a key that must not contain a word, takes up to 9 ms.
-  An internationalised e-mail address takes up to 13, as nearly every token may be a part of it, and in several ways.
+  An internationalised e-mail address takes up to 18, as nearly every token may be a part of it, and in several ways.
 - **The first delta of a stream, where any line may be a call.** Answers of a format share what reads text: 10 us make a
   parser, and the first delta takes 7 more (mean of all formats: 9). What reads a call has state of its own, and is made
   for each answer when a call may begin. In Granite's calls, which are lines of Python, that is at the first letter: 170
