@@ -78,9 +78,9 @@ LOSSES = """\
   reading, its rules and the tables of its network. Caches of the parts that schemas share were tried, and are in use;
   the common formats are read while the vocabulary is loaded. What is left grows with the schema: 1.1 of llguidance's
   time at the median. The 99th percentile stands for eight schemas: it was 1.6 of llguidance's time in one run, and 0.6
-  in the next. The time is spread over hundreds of functions. Compiled with
-  mypyc, the front ends took 0.73 of the time, and all up to the first mask 0.78. That is not kept: it needs a package
-  for each version of Python, and reads the same code by other rules. A schema that was seen before costs a look-up.
+  in the next. The time is spread over hundreds of functions. Compiled with mypyc, the front ends took 0.73 of the
+  time, and all up to the first mask 0.78. That is not kept: it needs a package for each version of Python, and reads
+  the same code by other rules. A schema that was seen before costs a look-up.
 - **The mean and p99 of masks, beside glrmask.** glrmask makes a table of the whole grammar first, which takes it tens
   of milliseconds of CPU time for each new schema. narrows makes a mask when it is asked for. It is ahead at the
   median and at p99.9, and behind in what is new: the tokens that end one part of a grammar and go on in the next are

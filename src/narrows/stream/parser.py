@@ -53,8 +53,8 @@ class StreamParser(RunReader):
     ) -> None:
         """`build` gives the region that the answer begins in, and `Machine.shapes`. `markers`: all that a vocabulary
         may hold as one token; asked for where the parser is fed token ids. `open_text`: the part of the prompt that
-        the answer continues. `due`: what the answer must hold. `lead`: comes before an answer that
-        begins in reasoning."""
+        the answer continues. `due`: what the answer must hold. `lead`: comes before an answer that begins in
+        reasoning."""
         self._block = min(_BLOCK, limits.stream_held_chars)
         super().__init__(ToolCallArguments, min(_PLAIN, self._block))
         self._build = build
