@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from functools import reduce
+import random
+from functools import partial, reduce
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from narrows.grammar import ir
@@ -223,7 +224,15 @@ def strings(node: ir.Node, rules: dict[str, frozenset[bytes]]) -> frozenset[byte
     raise AssertionError(node)
 
 
+at_least_two = partial(ir.Repeat, min=2, max=None)
+
+
 @settings(max_examples=150, deadline=None)
+@example(
+    ir.Repeat(at_least_two(at_least_two(at_least_two(ir.Ref("p")))), 0, None),
+    ir.Seq((A, ir.Lexeme(ir.Not(ir.EMPTY)))),
+    A,
+)
 @given(free, free, free)
 def test_against_sets_of_strings(root: ir.Node, p: ir.Node, q: ir.Node) -> None:
     bodies = {"root": root, "p": p, "q": q}
@@ -241,7 +250,8 @@ def test_against_sets_of_strings(root: ir.Node, p: ir.Node, q: ir.Node) -> None:
 
 
 def completed(reference: Reference, text: bytes) -> bool:
-    """Whether some completion is found by trying the bytes a, b and c, breadth first."""
+    """Whether some completion is found by trying the bytes a, b and c: breadth first, and then by chance, for a text may need many
+    bytes."""
     places = [reference.position(text)]
     for place in places:
         if place.accepting:
@@ -249,4 +259,11 @@ def completed(reference: Reference, text: bytes) -> bool:
         places.extend(after for byte in b"abc" if (after := reference.after(place, byte)).viable)
         if len(places) > 3_000:
             break
+    choose = random.Random(0)
+    for _ in range(20):
+        place = places[0]
+        for _ in range(100):
+            place = choose.choice([after for byte in b"abc" if (after := reference.after(place, byte)).viable])
+            if place.accepting:
+                return True
     return False
