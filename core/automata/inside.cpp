@@ -19,6 +19,8 @@ constexpr std::size_t kMostTexts = 4;
 constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk takes as long, if it stays in the coarse trie
 constexpr std::uint64_t kFarRoom = 16;         // bytes: few tokens have more
 constexpr std::size_t kMostOpen = 64;          // records that wait for others
+// Nodes of the trie that are laid over each other: below one crossing, and below all of a record.
+constexpr std::uint32_t kMostBelow = 2'000, kMostBeyond = 4'000;
 }  // namespace
 
 // A term whose record is being made.
@@ -140,6 +142,30 @@ void Lexicon::load(const Inside& record) {
   for (std::uint32_t t : record.lacks) scratch_[t >> 5] &= ~(1u << (t & 31));
 }
 
+// Made at the second walk: most records are walked once.
+const Beyond* Lexicon::beyond(TermId crossings_of, Work& work) {
+  Inside& record = *inside_[crossings_of];
+  if (record.beyond != kNone) return &beyond_[record.beyond];
+  if (record.crossings.size() < 2 || ++record.walks < 2) return nullptr;
+  Beyond made;
+  std::vector<std::uint32_t> small;
+  std::uint32_t nodes = 0;
+  for (std::uint32_t crossing : record.crossings) {
+    const std::uint32_t below = trie_->end(crossing) - crossing;
+    const bool is_great = below > kMostBelow || nodes + below > kMostBeyond;
+    (is_great ? made.great : small).push_back(crossing);
+    if (!is_great) nodes += below;
+  }
+  work.spend(record.crossings.size() / 4 + 4 * nodes);
+  check_memory();
+  made.merged = MergedTree(*trie_, small, kBytesThemselves);
+  made.great.shrink_to_fit();
+  beyond_bytes_ += made.merged.memory() + held(made.great);
+  record.beyond = static_cast<std::uint32_t>(beyond_.size());
+  beyond_.push_back(std::move(made));
+  return &beyond_.back();
+}
+
 // Refers to the term that has the same crossings, rather than listing them again.
 void Lexicon::share_crossings(Inside& made, TermId other, Work& work) {
   if (made.crossings != inside(other, work).crossings) return;
@@ -212,7 +238,7 @@ bool Lexicon::count_items(TermId item, TermId rest, const Inside& uncounted, Lan
   Counting counting{row(item, work), row(rest, work), std::vector<bool>(trie_->size()), made};
   if (!(counting.first.first & counting.after.first).empty()) return false;
   for (std::uint32_t node : crossings) counting.is_crossing[node] = true;
-  const CoarseTrie& coarse = trie_->coarse();
+  const MergedTree& coarse = trie_->coarse();
   if (!count_nodes(coarse, 1, coarse.size(), {.row = &counting.first}, counting, work)) return false;
   for (auto* list : {&made.staying, &made.leaving}) *list = by_count(*list);
   std::ranges::sort(made.crossings, {}, &Lane::Counted::id);
@@ -224,7 +250,7 @@ bool Lexicon::count_items(TermId item, TermId rest, const Inside& uncounted, Lan
 // Siblings of one of the two trees, and what is below them; `parent`: the place before them.
 bool Lexicon::count_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to, const CountedPlace& parent,
                           Counting& counting, Work& work) {
-  const CoarseTrie* coarse = &tree == &trie_->coarse() ? &trie_->coarse() : nullptr;
+  const MergedTree* coarse = &tree == &trie_->coarse() ? &trie_->coarse() : nullptr;
   Lane& made = counting.made;
   std::vector<CountedPlace> path{parent};
   path.back().end = to;
@@ -398,7 +424,7 @@ void Lexicon::walk_list(TermId list, Inside& made, Work& work) {
 // bytes before them.
 void Lexicon::walk_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to, const Row& parent, std::size_t depth,
                          Walk& found, Work& work) {
-  const CoarseTrie* coarse = &tree == &trie_->coarse() ? &trie_->coarse() : nullptr;
+  const MergedTree* coarse = &tree == &trie_->coarse() ? &trie_->coarse() : nullptr;
   Inside& made = found.made;
   struct Open {
     std::uint32_t end;   // of the subtree

@@ -461,7 +461,7 @@ std::size_t Lexicon::bytes() const {
          steps_beside_.bytes() + ways_in_.bytes() + held(clamped_) + held(clamped_inside_) + list_bytes_ +
          held(lists_) + list_of_.bytes() + unbounded_of_.bytes() + begun_with_.bytes() + held(unbounded_) +
          held(partings_) + held(plain_states_) + lengths_.bytes() + reaches_of_.bytes() + reaches_bytes_ +
-         left_of_.bytes() + held(lefts_) + held(dense_) +
+         left_of_.bytes() + held(lefts_) + held(dense_) + held(beyond_) + beyond_bytes_ +
          dense_.size() * (mask_words_ * sizeof(std::uint32_t) + kHeapBlock) + held(scratch_) + held(mask_bits_) +
          held(mask_tokens_);
 }

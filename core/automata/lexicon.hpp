@@ -25,9 +25,18 @@ struct Inside {
   std::vector<std::uint32_t> lacks;   // in order: tokens of the dense mask that are not allowed here
   TermId crossings_of = kNever;       // the term with the same crossings whose record lists them: mostly this one
   std::vector<std::uint32_t>
-      crossings;              // in order: trie nodes where a text of the term ends and some token goes on beyond it
-  std::uint32_t deepest = 0;  // bytes of a token that stay inside, at most
-  std::uint64_t way = ~0ull;  // bytes that end the text after any token, at most, as far as it was asked for
+      crossings;                 // in order: trie nodes where a text of the term ends and some token goes on beyond it
+  std::uint32_t deepest = 0;     // bytes of a token that stay inside, at most
+  std::uint64_t way = ~0ull;     // bytes that end the text after any token, at most, as far as it was asked for
+  std::uint32_t walks = 0;       // over what is beyond its crossings
+  std::uint32_t beyond = kNone;  // index of that
+};
+
+// What tokens have beyond the crossings of a record: the subtrees of the trie below them laid over each other, but for
+// those of great ones.
+struct Beyond {
+  MergedTree merged;
+  std::vector<std::uint32_t> great;
 };
 
 inline constexpr std::uint64_t kNoBound = ~0ull;
@@ -72,6 +81,9 @@ class Lexicon {
   // The record of the term that is clamped for the tokens inside.
   const Inside& inside(TermId term, Work& work);
   std::span<const std::uint32_t> dense(std::uint32_t index) const { return dense_[index]; }
+  // What tokens have beyond the crossings of a record, which is that of `crossings_of`. Asked for before each walk over
+  // it; nullptr where a walk over the trie takes less. Valid until the next call.
+  const Beyond* beyond(TermId crossings_of, Work& work);
 
   // Buffers for building a mask: its bits, and the tokens that are new in it. The users of the lexicon share them, one
   // at a time.
@@ -306,6 +318,7 @@ class Lexicon {
   std::vector<std::unique_ptr<States>> lists_;
   std::size_t list_bytes_ = 0;
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term
+  std::vector<Beyond> beyond_;                   // what is below the crossings of some
   std::vector<TermId> open_;                     // whose records are being made
   std::vector<TermId> texts_;                    // with a record that others may be like
   StepMap begun_with_;                  // texts before more: by the characters, and by what they are wider than
@@ -328,7 +341,7 @@ class Lexicon {
   std::vector<std::vector<std::uint32_t>> dense_;  // rows, which stay where they are
   std::vector<std::uint32_t> scratch_;             // the record that is being made
   std::vector<std::uint32_t> mask_bits_, mask_tokens_;
-  std::size_t lane_bytes_ = 0, inside_bytes_ = 0, inside_count_ = 0, crossing_count_ = 0;
+  std::size_t lane_bytes_ = 0, inside_bytes_ = 0, beyond_bytes_ = 0, inside_count_ = 0, crossing_count_ = 0;
 };
 
 }  // namespace narrows

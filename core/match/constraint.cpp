@@ -230,16 +230,16 @@ std::uint32_t Constraint::add_cross_list(std::span<const std::uint32_t> tokens, 
 // The list of tokens that end the terminal somewhere inside and go on with what follows it. They depend on the top of
 // the stack alone, as far down as the tokens reach: the walk is done, and remembered, for the top that proves deep
 // enough. Few depend on the names that were read: those that end the next name, too. They are kept apart.
-std::uint32_t Constraint::cross(TermId term, SetId returns, const Inside& inside, Work& spare) {
-  if (inside.crossings.empty()) return kNone;
+std::uint32_t Constraint::cross(TermId term, SetId returns, Work& spare) {
+  if (lexicon().inside(term, spare).crossings.empty()) return kNone;
   for (std::uint32_t depth = 2;; depth *= 2) {
     const SetId top = stacks_->top(returns, depth, Names::kUnknown, spare);
     std::uint32_t known = crossed_.find(term, top);
     if (known == kNone) {
-      Walk sure = walk_crossings(top, inside, false, spare);
+      Walk sure = walk_crossings(top, term, false, spare);
       Walk all;
       if (sure.left_out && !sure.reached_cut)
-        all = walk_crossings(stacks_->top(returns, depth, Names::kAny, spare), inside, true, spare);
+        all = walk_crossings(stacks_->top(returns, depth, Names::kAny, spare), term, true, spare);
       const bool deep_enough = !sure.reached_cut && !all.reached_cut;
       known = add_cross_list(
           deep_enough ? std::span<const std::uint32_t>(sure.tokens) : std::span<const std::uint32_t>(), deep_enough);
@@ -289,19 +289,18 @@ std::uint32_t Constraint::decide(std::uint32_t list, SetId returns, Work& spare)
   return known == kNoList ? kNone : known;
 }
 
-// Some reading stays where it is whatever comes below the node: all tokens there are allowed.
-bool Constraint::takes_all_below(ConfigId config, std::uint32_t node, Work& spare) {
-  const Groups below = vocabulary_->trie().groups_below(node);
+// Some reading stays where it is whatever of these bytes come: all tokens below the node are allowed.
+bool Constraint::takes_all(ConfigId config, Groups bytes, Work& spare) {
   return std::ranges::any_of(stacks_->items(config), [&](const Item& item) {
     spare.spend(2);
     const Op op = lexicon().terms()[item.label].op;
-    return op != Op::literals && op != Op::substrings && (below & ~lexicon().loops(item.label, spare)) == 0 &&
+    return op != Op::literals && op != Op::substrings && (bytes & ~lexicon().loops(item.label, spare)) == 0 &&
            !stacks_->doubtful(item, spare);
   });
 }
 
 // Ends early, with no more than that said, where some reading came down to where the stack was cut.
-Constraint::Walk Constraint::walk_crossings(SetId returns, const Inside& inside, bool heads, Work& spare) {
+Constraint::Walk Constraint::walk_crossings(SetId returns, TermId crossings_of, bool heads, Work& spare) {
   const Trie& trie = vocabulary_->trie();
   Walk found;
   const ConfigId after = stacks_->after(returns, spare);
@@ -309,53 +308,70 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, const Inside& inside,
   found.left_out = stacks_->left_out(after);
   if (found.reached_cut || stacks_->items(after).empty()) return found;
   const ByteSet first = stacks_->first(after, spare);
+  const Beyond* beyond = lexicon().beyond(crossings_of, spare);
+  if (beyond != nullptr && !walk_beyond(beyond->merged, 0, after, first, heads, found, spare)) return found;
   const Groups first_groups = groups_of(first);
+  const auto& crossings = beyond != nullptr ? beyond->great : lexicon().inside(crossings_of, spare).crossings;
+  for (std::size_t i = 0; i < crossings.size(); ++i) {
+    if (i % 64 == 0) check_memory();
+    spare.spend(1);
+    if ((trie.groups_below(crossings[i]) & first_groups) == 0) continue;
+    if (!walk_beyond(trie, crossings[i], after, first, heads, found, spare)) break;
+  }
+  return found;
+}
+
+// All tokens below a node, which the configuration has reached. Its first bytes are known. False where the stack was cut
+// too high.
+bool Constraint::walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, bool heads,
+                             Walk& found, Work& spare) {
   struct Open {
     std::uint32_t end;
     ConfigId config;
+    ByteSet first;
+    bool all;  // whatever comes is allowed
   };
-  std::vector<Open> path;
-  for (std::size_t i = 0; i < inside.crossings.size(); ++i) {
-    if (i % 64 == 0) check_memory();
-    const std::uint32_t crossing = inside.crossings[i];
-    spare.spend(1);
-    if ((trie.groups_below(crossing) & first_groups) == 0) continue;
-    const std::uint32_t end = trie.end(crossing);
-    std::uint32_t head = 0;
-    for (std::uint32_t node = 0; heads && node != crossing; ++head)
-      for (++node; trie.end(node) <= crossing; node = trie.end(node)) spare.spend(2);
-    path.assign(1, {end, after});
-    for (std::uint32_t node = crossing + 1; node < end;) {
-      while (node >= path.back().end) path.pop_back();
-      spare.spend(2);
-      const std::uint8_t byte = trie.byte(node);
-      if (path.size() == 1 && !first.has(byte)) {
-        node = trie.end(node);
-        continue;
-      }
-      const ConfigId next = stacks_->step(path.back().config, byte, spare);
-      if (next == kDead) {
-        node = trie.end(node);
-        continue;
-      }
-      if (stacks_->reached_cut(next)) {
-        found.reached_cut = true;
-        return found;
-      }
-      const bool doubtful = stacks_->doubtful(next);
-      found.left_out = found.left_out || doubtful || stacks_->left_out(next);
-      const bool all = trie.end(node) > node + 8 && takes_all_below(next, node, spare);
-      if (!doubtful) {
-        const auto tokens = all ? trie.tokens_below(node) : trie.tokens_at(node);
-        spare.spend(tokens.size() / 4);
-        found.tokens.insert(found.tokens.end(), tokens.begin(), tokens.end());
-        if (heads) found.heads.resize(found.tokens.size(), head);
-      }
-      if (!all && trie.end(node) > node + 1) path.push_back({trie.end(node), next});
-      node = all ? trie.end(node) : node + 1;
+  const Trie& trie = vocabulary_->trie();
+  std::vector<Open> path{{tree.end(root), config, first, false}};
+  for (std::uint32_t node = root + 1; node < tree.end(root);) {
+    while (node >= path.back().end) path.pop_back();
+    const Open& above = path.back();
+    spare.spend(2);
+    const std::uint8_t byte = tree.byte(node);
+    const std::uint32_t end = tree.end(node);
+    const ConfigId next = above.all               ? above.config
+                          : above.first.has(byte) ? stacks_->step(above.config, byte, spare)
+                                                  : kDead;
+    if (next == kDead) {
+      node = end;
+      continue;
     }
+    if (stacks_->reached_cut(next)) {
+      found.reached_cut = true;
+      return false;
+    }
+    const bool doubtful = stacks_->doubtful(next);
+    found.left_out = found.left_out || doubtful || stacks_->left_out(next);
+    const bool all = above.all || (end > node + 8 && takes_all(next, tree.groups_below(node), spare));
+    if (!doubtful) {
+      const auto tokens = all && !heads ? tree.tokens_below(node) : tree.tokens_at(node);
+      spare.spend(tokens.size() / 4);
+      found.tokens.insert(found.tokens.end(), tokens.begin(), tokens.end());
+      if (heads)
+        for (std::uint32_t t : tokens)
+          found.heads.push_back(static_cast<std::uint32_t>(trie.token(t).size() - path.size()));
+    }
+    if (all && !heads) {
+      node = end;
+      continue;
+    }
+    ++node;
+    if (node == end) continue;
+    // An only child need not be asked for.
+    const bool asks = !all && tree.end(node) < end;
+    path.push_back({end, next, asks ? stacks_->first(next, spare) : ByteSet::all(), all});
   }
-  return found;
+  return true;
 }
 
 // More tokens than this are told apart by bits: setting up a row of bits takes less than sorting them.
@@ -400,7 +416,7 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
       continue;
     }
     const TermId crossing = lexicon().inside(term, spare).crossings_of;
-    const std::uint32_t list = cross(crossing, item.returns, lexicon().inside(crossing, spare), spare);
+    const std::uint32_t list = cross(crossing, item.returns, spare);
     pairs.emplace_back(term, list);
     spare.spend(8);
     if (list == kNone || cross_lists_[list].undecided == 0) continue;

@@ -118,8 +118,8 @@ class Constraint {
   std::size_t remembered() const;
   void build(Turn& turn);
   static void write(const Mask& mask, std::span<std::uint32_t> row);
-  std::uint32_t cross(TermId term, SetId returns, const Inside& inside, Work& work);
-  bool takes_all_below(ConfigId config, std::uint32_t node, Work& work);
+  std::uint32_t cross(TermId term, SetId returns, Work& work);
+  bool takes_all(ConfigId config, Groups bytes, Work& work);
   // The tokens that leave a terminal, as one walk found them.
   struct Walk {
     std::vector<std::uint32_t> tokens;
@@ -127,7 +127,9 @@ class Constraint {
     bool reached_cut = false;          // some reading reached the cut of the stack
     bool left_out = false;             // the names that were read decide about more tokens
   };
-  Walk walk_crossings(SetId returns, const Inside& inside, bool heads, Work& work);
+  Walk walk_crossings(SetId returns, TermId crossings_of, bool heads, Work& work);
+  bool walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, bool heads, Walk& found,
+                   Work& work);
   // match/longest.cpp
   std::uint32_t cross_longest(ConfigId config, Work& work);
   Walk walk_longest(ConfigId config, std::span<const std::uint32_t> crossings, Work& work);

@@ -106,7 +106,7 @@ bool Constraint::walk_after(ConfigId config, std::uint32_t from, Walk& found, Wo
     }
     found.reached_cut = stacks_->reached_cut(at);
     if (found.reached_cut) return false;
-    const bool all = trie.end(node) > node + 8 && takes_all_below(at, node, spare);
+    const bool all = trie.end(node) > node + 8 && takes_all(at, trie.groups_below(node), spare);
     const auto tokens = all ? trie.tokens_below(node) : trie.tokens_at(node);
     spare.spend(tokens.size() / 4);
     found.tokens.insert(found.tokens.end(), tokens.begin(), tokens.end());

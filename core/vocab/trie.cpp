@@ -48,7 +48,8 @@ Trie::Trie(std::vector<std::uint8_t> bytes, std::vector<std::uint64_t> offsets)
     }
   root_children_.fill(kNone);
   for (std::uint32_t c = 1; c < size(); c = end(c)) root_children_[byte(c)] = c;
-  coarse_ = CoarseTrie(*this);
+  const std::uint32_t root = 0;
+  coarse_ = MergedTree(*this, {&root, 1}, kByteGroups);
 }
 
 std::uint32_t Trie::child(std::uint32_t node, std::uint8_t wanted) const {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "intern.hpp"
-#include "vocab/coarse.hpp"
+#include "vocab/merged.hpp"
 #include "vocab/tree.hpp"
 
 namespace narrows {
@@ -24,7 +24,7 @@ class Trie : public Tree {
   std::uint32_t root_child(std::uint8_t byte) const { return root_children_[byte]; }
   std::uint32_t child(std::uint32_t node, std::uint8_t byte) const;
 
-  const CoarseTrie& coarse() const { return coarse_; }
+  const MergedTree& coarse() const { return coarse_; }
 
   // Some token starts with these bytes and is longer.
   bool extends(std::span<const std::uint8_t> bytes) const;
@@ -45,7 +45,7 @@ class Trie : public Tree {
   std::vector<std::uint64_t> offsets_;
   std::array<std::uint32_t, 256> root_children_{};
   std::uint32_t longest_ = 0;
-  CoarseTrie coarse_;
+  MergedTree coarse_;
 };
 
 }  // namespace narrows

@@ -16,7 +16,7 @@ from narrows import Constraint, Grammar, LimitError, Limits, Matcher, Vocabulary
 
 RECURSIVE = 'root ::= "a" root "b" root | "ab" | [c-f]{2,9} root? | ""'
 # A fifth of it is what a call may take beside others.
-SMALL = Limits(step_work=40_000)
+SMALL = Limits(step_work=60_000)
 
 
 def tokens() -> list[bytes]:
@@ -113,7 +113,7 @@ def test_what_is_held_apart_counts() -> None:
     assert sizes == sorted(sizes)
     assert little.stats()["bytes"] == little.bytes > little.stats()["shared_bytes"] > 10_000
     assert shared.shared_bytes < before + 200_000
-    small = Limits(step_work=40_000, constraint_bytes=60_000)
+    small = Limits(step_work=60_000, constraint_bytes=60_000)
     matcher = shared.compile(Grammar.from_gbnf(RECURSIVE), limits=small).matcher()
     with pytest.raises(LimitError) as caught:
         write(matcher, 400, choose)
