@@ -49,6 +49,29 @@ TermId Terms::names_step(const Term& term, std::uint8_t byte, ByteSet& same, Wor
   return alt(readings);
 }
 
+// What names_step can take, without writing out what follows a backslash.
+ByteSet Terms::names_first(const Term& term, Work& work) const {
+  const Table& table = tables_[term.a];
+  const std::uint8_t mark = quote(table.spelling);
+  ByteSet found;
+  std::uint32_t i = term.b;
+  if (table.at(i).size() == term.d) {
+    found.add(mark);
+    ++i;
+  }
+  while (i < term.c) {
+    const std::uint8_t byte = table.at(i)[term.d];
+    const bool is_begun = (byte & 0xc0) == 0x80;  // a character
+    const auto letters = escapes(table.spelling);
+    const bool has_letter = std::ranges::find(letters, byte, &Escape::character) != letters.end();
+    if (byte != mark && byte != '\\') found.add(byte);
+    if (!is_begun && (table.spelling == NameSpelling::json || has_letter)) found.add('\\');
+    i = bound(term, i, byte + 1);
+    work.spend(2);
+  }
+  return found;
+}
+
 // What follows the backslash: the letter, and in JSON the character's number in digits of either case.
 TermId Terms::escaped(std::span<const std::uint8_t> utf8, NameSpelling spelling) {
   std::uint32_t point = utf8[0];

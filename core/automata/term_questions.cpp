@@ -75,7 +75,9 @@ ByteSet Terms::first(TermId id, Work& work) {
     found |= first(t.a, work);
   } else if (t.op == Op::alt) {
     for (std::uint32_t i = 0; i < t.b; ++i) found |= first(children_[t.a + i], work);
-  } else if (t.op == Op::literals || t.op == Op::names || t.op == Op::substrings) {
+  } else if (t.op == Op::names) {
+    found |= names_first(t, work);
+  } else if (t.op == Op::literals || t.op == Op::substrings) {
     for (ByteSet open = ByteSet::all(); !open.empty();) {
       ByteSet same = open;
       if (derivative(at, open.first(), same, work) != kNever) found |= same;

@@ -166,6 +166,7 @@ class Terms {
   std::uint32_t table_of(std::span<const std::uint8_t> bytes, std::span<const std::uint64_t> offsets,
                          NameSpelling spelling);
   TermId names_step(const Term& term, std::uint8_t byte, ByteSet& same, Work& work);
+  ByteSet names_first(const Term& term, Work& work) const;
   TermId escaped(std::span<const std::uint8_t> utf8, NameSpelling spelling);
   TermId literals_from(std::uint32_t table, std::uint32_t low, std::uint32_t high, std::uint32_t depth);
   TermId substrings_at(std::uint32_t text, const Suffixes::Place& place);
