@@ -20,7 +20,7 @@ constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk takes as long, i
 constexpr std::uint64_t kFarRoom = 16;         // bytes: few tokens have more
 constexpr std::size_t kMostOpen = 64;          // records that wait for others
 // Nodes of the trie that are laid over each other: below one crossing, and below all of a record.
-constexpr std::uint32_t kMostBelow = 2'000, kMostBeyond = 4'000;
+constexpr std::uint32_t kMostBelow = 2'000, kMostBeyond = 8'000;
 }  // namespace
 
 // A term whose record is being made.

@@ -28,7 +28,7 @@ void Stacks::pop(std::span<const SetId> ended, bool at_start, Draft& draft, Work
     } else if (const Node& n = nodes_[node]; Names::is_unread(n.reading)) {
       draft.left_out = true;
     } else {
-      const bool reading = n.reading != Names::kNotReading;  // here the name ends
+      const bool reading = n.reading < Names::kSome;  // here the name ends
       reach(n.state, reading ? names_.add(n.names, n.reading, work) : n.names, nodes(n.below));
     }
   };
@@ -109,7 +109,7 @@ void Stacks::expand(std::uint32_t state, SetId below, NameSet names, Draft& draf
         if (!lexicon_.alive(term, work)) continue;
       }
       const NameText reading = names == Names::kUnknown ? (name != kNone ? Names::kOnce : Names::kUnread)
-                               : !known                 ? Names::kNotReading
+                               : !known                 ? Names::kSome
                                : name != kNone          ? fixed
                                                         : names_.begin(spelling);
       draft.terms.push_back({term, pushed({e.to, below, names, reading})});

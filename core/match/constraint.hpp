@@ -120,21 +120,36 @@ class Constraint {
   static void write(const Mask& mask, std::span<std::uint32_t> row);
   std::uint32_t cross(TermId term, SetId returns, Work& work);
   bool takes_all(ConfigId config, Groups bytes, Work& work);
+  // A token that depends on the names that were read before.
+  struct Undecided {
+    std::uint32_t token;
+    std::uint32_t head;  // its bytes before the place where it leaves the terminal
+    std::uint32_t name;  // all that it depends on is that this one was not read; kNone where this is not known
+  };
   // The tokens that leave a terminal, as one walk found them.
   struct Walk {
+    bool any_names = false;  // names that are not known may be any
     std::vector<std::uint32_t> tokens;
-    std::vector<std::uint32_t> heads;  // if asked for, for each token: its bytes before the crossing
+    std::vector<Undecided> undecided;  // if the names may be any: the tokens, in place of that
     bool reached_cut = false;          // some reading reached the cut of the stack
     bool left_out = false;             // the names that were read decide about more tokens
   };
-  Walk walk_crossings(SetId returns, TermId crossings_of, bool heads, Work& work);
-  bool walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, bool heads, Walk& found,
+  // The name that a token reads after any names.
+  struct NameRead {
+    bool begun = false;       // all readings were reading one
+    std::uint32_t ended = 0;  // bytes after which none was reading it any more
+    bool unclear = false;     // later, some reading was reading one
+  };
+  void follow(NameRead& name, ConfigId config, std::uint32_t depth) const;
+  std::uint32_t name_in(const NameRead& name, std::span<const std::uint8_t> tail, Work& work);
+  Walk walk_crossings(SetId returns, TermId crossings_of, bool any_names, Work& work);
+  bool walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, Walk& found,
                    Work& work);
   // match/longest.cpp
   std::uint32_t cross_longest(ConfigId config, Work& work);
   Walk walk_longest(ConfigId config, std::span<const std::uint32_t> crossings, Work& work);
   bool walk_after(ConfigId config, std::uint32_t node, Walk& found, Work& work);
-  std::uint32_t add_cross_list(std::span<const std::uint32_t> tokens, bool deep_enough);
+  std::uint32_t add_cross_list(std::span<const std::uint32_t> tokens, std::uint32_t depth, bool deep_enough);
   std::uint32_t decide(std::uint32_t list, SetId returns, Work& work);
   void allow(std::span<const std::uint32_t> tokens, Work& work);
   std::uint32_t make_mask(ConfigId config, Work& work);
@@ -145,6 +160,7 @@ class Constraint {
   Limits limits_;
   Lane lane_;
   std::atomic<std::uint64_t> bytes_ = 0;
+  std::size_t own_bytes_ = 0;  // of the constraint and its IR
   std::unique_ptr<Network> network_;
   std::unique_ptr<Stacks> stacks_;
   ConfigId start_ = kDead;
@@ -156,13 +172,11 @@ class Constraint {
   IdTable mask_ids_;
   std::vector<std::vector<std::uint32_t>> dense_;  // rows, which stay where they are
   // Tokens that leave a terminal, by the terminal's (clamped) term and the top of the stack below it. Also the
-  // tokens that depend on the names read before, each with its bytes before a place where it leaves the terminal.
-  struct Undecided {
-    std::uint32_t token, head;
-  };
+  // tokens that depend on the names read before.
   struct CrossList {
     std::uint32_t first, count;
     std::uint32_t first_undecided, undecided;
+    std::uint32_t depth;  // of the stack, which no token reads beyond
     bool deep_enough;
   };
   StepMap crossed_;  // by the longest match: by the configuration, cut, and its depth

@@ -31,7 +31,7 @@ std::uint32_t Constraint::cross_longest(ConfigId config, Work& spare) {
     if (known == kNone) {
       const Walk found = walk_longest(top, crossings, spare);
       known = add_cross_list(
-          found.reached_cut ? std::span<const std::uint32_t>() : std::span<const std::uint32_t>(found.tokens),
+          found.reached_cut ? std::span<const std::uint32_t>() : std::span<const std::uint32_t>(found.tokens), depth,
           !found.reached_cut);
       crossed_.insert(top, 0, known);
     }

@@ -82,8 +82,11 @@ std::uint32_t Names::name_of(NameText text, Work& work) {
   for (NameText at = text; prefixes_[at].before != kNone; at = prefixes_[at].before) read.push_back(prefixes_[at].byte);
   std::ranges::reverse(read);
   work.spend(8 + 2 * read.size());
-  const NameSpelling spelling = prefixes_[text].spelling;
-  return intern(unescaped(read, spelling), is_string(spelling));
+  return spelled(read, prefixes_[text].spelling);
+}
+
+std::uint32_t Names::spelled(std::span<const std::uint8_t> text, NameSpelling spelling) {
+  return intern(unescaped(text, spelling), is_string(spelling));
 }
 
 std::uint32_t Names::intern(std::span<const std::uint8_t> plain, bool string) {
@@ -134,7 +137,7 @@ TermId Names::fewer(TermId term, NameSpelling spelling, NameSet set, Work& work)
   std::vector<std::uint64_t> offsets{0};
   for (const auto option : terms.options(term)) {
     work.spend(8 + option.size());
-    if (std::ranges::binary_search(members(set), intern(unescaped(option, spelling), is_string(spelling)))) continue;
+    if (has(set, spelled(option, spelling))) continue;
     kept.insert(kept.end(), option.begin(), option.end());
     offsets.push_back(kept.size());
   }

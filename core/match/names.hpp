@@ -9,6 +9,7 @@
 // table of names per set.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -30,6 +31,7 @@ class Names {
   static constexpr NameText kNotReading = kNone;
   static constexpr NameText kUnread = kNone - 1;  // a name that is being read after unknown ones
   static constexpr NameText kOnce = kNone - 2;    // the same, where there is no other name to read
+  static constexpr NameText kSome = kNone - 3;    // after any names: a name that is being read, whichever it is
   static constexpr NameText kFixed = 1u << 31;    // from here on: a name that is known before it is read
 
   static bool is_unread(NameText text) { return text == kUnread || text == kOnce; }
@@ -42,6 +44,9 @@ class Names {
   NameText fixed(std::span<const std::uint8_t> name, bool string);
   // The set, with the name that has been read added.
   NameSet add(NameSet set, NameText text, Work& work);
+  // A name by its text, quotes included, and whether it is in a set.
+  std::uint32_t spelled(std::span<const std::uint8_t> text, NameSpelling spelling);
+  bool has(NameSet set, std::uint32_t name) const { return std::ranges::binary_search(members(set), name); }
   // Whether the fixed names are all in the set. `texts` is sorted.
   bool has_all(NameSet set, std::span<const NameText> texts, Work& work) const;
   // The texts of `term` without these names in any of their spellings.

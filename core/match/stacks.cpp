@@ -21,6 +21,11 @@ Stacks::Stacks(Network& network, Lexicon& lexicon, const Ir& ir, const Limits& l
   for (const auto& [term, spelling, name] : network.distincts())
     fixed_.push_back(name == kNone ? Names::kNotReading
                                    : names_.fixed(ir.string(name), is_string(static_cast<NameSpelling>(spelling))));
+  const auto distincts = network.distincts();
+  const auto spelling = [](const Network::Distinct& d) { return static_cast<NameSpelling>(d.spelling); };
+  if (!distincts.empty() && is_string(spelling(distincts[0])) &&
+      std::ranges::all_of(distincts, [&](const auto& d) { return spelling(d) == spelling(distincts[0]); }))
+    name_spelling_ = spelling(distincts[0]);
   for (const Network::Guard& guard : network.guards()) {
     const std::size_t before = guarded_.size();
     for (std::uint32_t i = 0; i < guard.count; ++i)
@@ -214,6 +219,37 @@ bool Stacks::doubtful(const Item& item, Work& work) const {
     others = others || nodes_[n].reading == Names::kUnread;
   }
   return !others || !lexicon_.terms().endless(item.label, work);
+}
+
+Stacks::NameReadings Stacks::name_readings(ConfigId config) const {
+  bool all = token_items(config).empty() && !accepting(config), some = false;
+  for (const Item& item : items(config))
+    for (std::uint32_t n : nodes(item.returns)) {
+      const bool reads = nodes_[n].reading == Names::kSome;
+      all = all && reads;
+      some = some || reads;
+    }
+  return !some ? NameReadings::none : all ? NameReadings::all : NameReadings::some;
+}
+
+bool Stacks::names_above(SetId set, std::uint32_t depth, std::vector<NameSet>& out, Work& work) const {
+  constexpr std::size_t kMost = 64;
+  std::vector<std::uint32_t> here(nodes(set).begin(), nodes(set).end());
+  for (std::size_t seen = 0; depth > 0 && !here.empty(); --depth) {
+    seen += here.size();
+    work.spend(4 * here.size());
+    if (seen > kMost) return false;
+    std::vector<std::uint32_t> next;
+    for (std::uint32_t n : here) {
+      if (n == kBottom || n == kCut) continue;
+      const Node& node = nodes_[n];
+      if (node.reading != Names::kNotReading) return false;
+      if (node.names != Names::kNoNames && std::ranges::find(out, node.names) == out.end()) out.push_back(node.names);
+      next.insert(next.end(), nodes(node.below).begin(), nodes(node.below).end());
+    }
+    here = std::move(next);
+  }
+  return true;
 }
 
 Stacks::Draft& Stacks::fresh_draft() {

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -89,6 +90,14 @@ class Stacks {
   // By the longest match: what may come after the terminals that could end here; kNone where there are none.
   ConfigId next(ConfigId config) const { return configs_[config].next; }
   bool longest() const { return longest_; }
+  // After any names: whether the readings are reading one of these names.
+  enum class NameReadings : std::uint8_t { none, some, all };
+  NameReadings name_readings(ConfigId config) const;
+  // Adds the sets of names that were read in the uppermost `depth` nodes. False where a name is being read there, or
+  // where that is too much to look at.
+  bool names_above(SetId set, std::uint32_t depth, std::vector<NameSet>& out, Work& work) const;
+  // How all names of the grammar that come once are spelled, if they are strings that are spelled alike.
+  std::optional<NameSpelling> name_spelling() const { return name_spelling_; }
   // Bytes that some reading can take next; and those that an open terminal can take.
   ByteSet first(ConfigId config, Work& work);
   ByteSet first_open(ConfigId config, Work& work);
@@ -171,6 +180,7 @@ class Stacks {
   std::vector<std::uint32_t> guarded_offsets_{0};  // by guard
   std::uint64_t max_items_, max_bytes_;
   bool longest_;
+  std::optional<NameSpelling> name_spelling_;
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> set_nodes_, set_offsets_;
   enum Reads : std::uint8_t { kNothing = 0, kName = 1, kUnreadName = 2, kCount = 4, kNoToken = 8 };  // bits

@@ -66,7 +66,7 @@ def walk(seed: int) -> int:
 
 def test_masks_equal_the_oracle() -> None:
     depths = []
-    for seed in range(120):
+    for seed in (*range(120), 1017, 1495):  # in the last two, a guard decides about a token that reads a whole name
         try:
             depths.append(walk(seed))
         except AssertionError as error:
