@@ -311,7 +311,8 @@ bool Constraint::takes_all(ConfigId config, Groups bytes, Work& spare) {
 // Ends early, with no more than that said, where some reading came down to where the stack was cut.
 Constraint::Walk Constraint::walk_crossings(SetId returns, TermId crossings_of, bool any_names, Work& spare) {
   const Trie& trie = vocabulary_->trie();
-  Walk found{.any_names = any_names};
+  Walk found;
+  found.any_names = any_names;
   const ConfigId after = stacks_->after(returns, spare);
   found.reached_cut = stacks_->reached_cut(after);
   found.left_out = stacks_->left_out(after);
