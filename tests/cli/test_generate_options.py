@@ -94,12 +94,12 @@ def test_errors_of_the_request_name_the_option(tmp_path: Path, arguments: list[s
 @pytest.mark.usefixtures("loaded")
 def test_options_of_sampling_have_an_effect() -> None:
     """Under the names of vLLM and of llama.cpp. All of them together leave one token to draw."""
-    plain = generate("--max-tokens", "12").stdout
+    plain = generate("--max-tokens", "6").stdout
     drawn = [["--temp", "2", "--seed", "1"], ["--temperature", "2", "--seed", "1"]]
-    assert len({generate("--n-predict", "12", *one).stdout for one in drawn}) == 1
-    assert generate("--max-tokens", "12", *drawn[0]).stdout != plain
+    assert len({generate("--n-predict", "6", *one).stdout for one in drawn}) == 1
+    assert generate("--max-tokens", "6", *drawn[0]).stdout != plain
     for narrow in (["--top-k", "1"], ["--top-p", "1e-9"], ["--min-p", "1"]):
-        assert generate("--max-tokens", "12", *drawn[0], *narrow).stdout == plain, narrow
+        assert generate("--max-tokens", "6", *drawn[0], *narrow).stdout == plain, narrow
     repeated = ("--regex", "(ab|cd){8}")
     assert generate(*repeated, "--repeat-penalty", "50").stdout != generate(*repeated).stdout
     assert (

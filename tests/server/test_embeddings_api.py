@@ -195,7 +195,7 @@ def test_how_vectors_are_normalised() -> None:
 
 
 def test_requests_take_turns(engine: LlamaCppEngine) -> None:
-    long = [engine.encode("word " * 60)[:60]] * 8
+    long = [engine.encode("word " * 30)[:30]] * 8
     many = engine.embed(long)
     few = engine.embed(["a"])
     few.result(60)

@@ -103,15 +103,16 @@ def check_mixed(texts: list[str], calls: list[list[tuple[str, str]]]) -> None:
         jsonschema_rs.validate(schema, json.loads(arguments))
 
 
-def test_mixed_load_and_the_same_with_a_cache_too_small_for_it(engine: LlamaCppEngine, url: str) -> None:
-    texts, calls = asyncio.run(mixed_load(url, streams=3))
+@pytest.mark.parametrize("streams", [3, pytest.param(5, marks=pytest.mark.soak)])
+def test_mixed_load_and_the_same_with_a_cache_too_small_for_it(engine: LlamaCppEngine, url: str, streams: int) -> None:
+    texts, calls = asyncio.run(mixed_load(url, streams))
     check_mixed(texts, calls)
     small = LlamaCppEngine(
         default_model.default_gguf(), model_name="small", n_ctx=700, max_model_len=500, prefix_cache_tokens=0
     )
     try:
         with serving(small) as small_url:
-            scarce_texts, scarce_calls = asyncio.run(mixed_load(f"{small_url}/v1", streams=3))
+            scarce_texts, scarce_calls = asyncio.run(mixed_load(f"{small_url}/v1", streams))
         stats = small.stats()
         assert stats.kv_total == 700
         check_mixed(scarce_texts, scarce_calls)

@@ -191,14 +191,15 @@ FORCED: list[Any] = ["required", {"type": "function", "function": {"name": "get_
 @pytest.mark.parametrize(
     "parser", ["hermes_json", "deepseek_v3", "pythonic", "llama3_json", "qwen3_xml", "harmony", "kimi_k2", "mistral"]
 )
-def test_a_forced_call_that_the_budget_cuts_is_never_content(parser: str, choice: Any) -> None:
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_forced_call_that_the_budget_cuts_is_never_content(parser: str, choice: Any, step: int) -> None:
     calls = [{"id": f"functions.get_weather:{i}", "function": CALLED} for i in range(2)]
     fmt = formats.get(parser)
     text = fmt.render({"tool_calls": calls})
     with serving(ScriptedEngine(text), Settings(tool_call_parser=parser, reasoning_parser=None)) as url:
         body = {"messages": ASK, "tools": TOOLS, "tool_choice": choice, "stop_at_repeated_call": False}
         with httpx.Client() as client:
-            for budget in range(1 + len(parser) % 7, 101, 7):
+            for budget in range(1 + len(parser) % step, 101, step):
                 answer = client.post(f"{url}/v1/chat/completions", json={**body, "max_tokens": budget}).json()
                 message = answer["choices"][0]["message"]
                 assert not message["content"], (budget, message)

@@ -143,7 +143,7 @@ def only_markup_of_complete_calls_is_left_out(name: str, count: int) -> None:
         if "prompt" in case.options or case.options.get("tool_choice", "auto") != "auto":
             continue  # where a call has to come, one that is cut leaves nothing
         for text in mutated(case.text, pieces, random, count):
-            for style in (None, "auto"):
+            for style in random.sample((None, "auto"), 2 if count > 1 else 1):
                 options = {**case.options, "reasoning": style, "hold_calls": True}
                 cuts = [random.randrange(len(text) + 1) for _ in range(3)]
                 with naming((text, style, cuts)):

@@ -100,7 +100,7 @@ def splits_in_two(name: str, most: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_splits_in_two(name: str) -> None:
-    splits_in_two(name, 20)
+    splits_in_two(name, 12)
 
 
 @pytest.mark.soak

@@ -93,7 +93,7 @@ def linear(fmt: formats.Format, length: int, pieces: list[str]) -> None:
 def test_twice_the_text_is_twice_the_work(name: str) -> None:
     fmt = formats.get(name)
     found = adversaries(fmt)
-    linear(fmt, 2_000, [found[key] for key in ("calls", "beginnings of calls", "long string", "half closers")])
+    linear(fmt, 1_000, [found[key] for key in ("calls", "beginnings of calls", "long string", "half closers")])
 
 
 @pytest.mark.soak

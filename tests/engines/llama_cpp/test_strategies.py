@@ -208,13 +208,14 @@ def test_greedy_samples_first_whatever_else_is_set():
 @pytest.mark.parametrize("draft", ["prompt", "grammar", "auto"])
 @pytest.mark.parametrize("jump", ["auto", "never"])
 @pytest.mark.parametrize("budget", [False, True])
-def test_drafts_change_no_token(draft, jump, budget):
+@pytest.mark.parametrize("seeds", [3, pytest.param(15, marks=pytest.mark.soak)])
+def test_drafts_change_no_token(draft, jump, budget, seeds):
     """With and without a grammar, at any temperature, with top-p and log-probabilities, beside a budget, and with places
     that are lost."""
     memory = StrategyMemory(encode)
     choose = random.Random(draft)
     with Rig(cells=150, max_num_seqs=2, abort_at_random=0.02, kept_tokens=20, memory=memory) as rig:
-        for seed, pattern in itertools.product(range(3), (None, *PATTERNS)):
+        for seed, pattern in itertools.product(range(seeds), (None, *PATTERNS)):
             prompt = choose.choice([[1, 2, 1, 2, 1, 2], [10, 3, 10, 3, 10, 3, 15], [9, 10, 11, 10, 11, 10, 12]])
             sampling = choose.choice(
                 [*SAMPLING, {"temperature": 0.0}, {"temperature": 0.3}, {"top_p": 0.6}, {"logprobs": 1}]
