@@ -242,6 +242,7 @@ class Lexicon {
     bool until = false;            // and after which nothing more is known
     bool is_close = false;         // few nodes have such a byte below them
     std::uint64_t way = kNoBound;  // Inside::way of the wider one, if greatest numbers are all that it lacks
+    std::uint32_t alike = 0;       // within so many bytes both go on, as far as it is known
   };
   const Inside& keep(TermId id, std::unique_ptr<Inside> made);
   class Opened;
@@ -295,6 +296,7 @@ class Lexicon {
   Likeness plain_until_closed(TermId term, Work& work);
   Likeness text_before_more(TermId term, Work& work);
   const Likeness& likeness(TermId term, Work& work);
+  std::uint32_t alike(TermId term, TermId wider) const;
   struct Pairs;
   bool find_pairs(TermId term, TermId text, Pairs& pairs, Work& work);
   bool compare(TermId term, TermId text, Work& work);

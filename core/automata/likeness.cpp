@@ -220,6 +220,12 @@ const Lexicon::Likeness& Lexicon::likeness(TermId term, Work& work) {
   return likenesses_[like_of_[term]];
 }
 
+// So many bytes do not tell the two apart.
+std::uint32_t Lexicon::alike(TermId term, TermId wider) const {
+  if (term >= like_of_.size() || likenesses_[like_of_[term]].wider != wider) return 0;
+  return likenesses_[like_of_[term]].alike;
+}
+
 // Two terms, and all that they come to by the same bytes, as pairs. The first is the two themselves.
 struct Lexicon::Pairs {
   struct Edge {
@@ -313,6 +319,19 @@ bool Lexicon::compare(TermId term, TermId text, Work& work) {
       look_at(edge.from);
     }
   work.spend(count + 4 * pairs.edges.size());
+  // From the bytes that tell them apart backwards.
+  std::vector<std::uint32_t> alike(count, kNone), reached;
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (!pairs.unlike[i].empty()) {
+      alike[i] = 0;
+      reached.push_back(i);
+    }
+  for (std::size_t next = 0; next < reached.size(); ++next)
+    for (const Pairs::Edge& edge : std::ranges::equal_range(pairs.edges, reached[next], {}, &Pairs::Edge::to))
+      if (alike[edge.from] == kNone) {
+        alike[edge.from] = alike[edge.to] + 1;
+        reached.push_back(edge.from);
+      }
   const bool is_apart = !aside.empty() && !is_aside[0];
   ByteSet all, near;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -326,7 +345,7 @@ bool Lexicon::compare(TermId term, TermId text, Work& work) {
     const auto [mine, other] = pairs.all[i];
     if (like_of_[mine] > kUnlike || mine == other || (is_apart && is_aside[i])) continue;
     like_of_[mine] = static_cast<std::uint32_t>(likenesses_.size());
-    likenesses_.push_back({.wider = other, .unlike = groups, .until = is_apart});
+    likenesses_.push_back({.wider = other, .unlike = groups, .until = is_apart, .alike = alike[i]});
   }
   return true;
 }
