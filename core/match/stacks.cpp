@@ -404,10 +404,15 @@ ConfigId Stacks::top_config(ConfigId config, std::uint32_t depth, Work& work) {
   return intern_config(draft, work);
 }
 
-ByteSet Stacks::first(ConfigId config, Work& work) {
-  ByteSet all = first_open(config, work);
-  if (next(config) != kNone) all |= first_open(next(config), work);
-  return all;
+const ByteSet& Stacks::first(ConfigId config, Work& work) {
+  if (first_of_.size() <= config) first_of_.resize(configs_.size(), kNone);
+  if (first_of_[config] == kNone) {
+    ByteSet all = first_open(config, work);
+    if (next(config) != kNone) all |= first_open(next(config), work);
+    first_of_[config] = static_cast<std::uint32_t>(firsts_.size());
+    firsts_.push_back(all);
+  }
+  return firsts_[first_of_[config]];
 }
 
 ByteSet Stacks::first_open(ConfigId config, Work& work) {
@@ -422,7 +427,7 @@ std::size_t Stacks::bytes() const {
   return held(fixed_) + held(guarded_) + held(guarded_offsets_) + held(nodes_) + held(set_nodes_) + held(set_offsets_) +
          held(configs_) + accepting_.bytes() + held(items_) + node_ids_.bytes() + set_ids_.bytes() +
          config_ids_.bytes() + held(set_reads_) + names_.bytes() + steps_.bytes() + token_ends_.bytes() +
-         after_.bytes() + tops_.bytes();
+         after_.bytes() + tops_.bytes() + held(first_of_) + held(firsts_);
 }
 
 }  // namespace narrows

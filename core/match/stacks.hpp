@@ -99,7 +99,7 @@ class Stacks {
   // How all names of the grammar that come once are spelled, if they are strings that are spelled alike.
   std::optional<NameSpelling> name_spelling() const { return name_spelling_; }
   // Bytes that some reading can take next; and those that an open terminal can take.
-  ByteSet first(ConfigId config, Work& work);
+  const ByteSet& first(ConfigId config, Work& work);
   ByteSet first_open(ConfigId config, Work& work);
   // The configuration with all sets cut (top).
   ConfigId top_config(ConfigId config, std::uint32_t depth, Work& work);
@@ -191,6 +191,8 @@ class Stacks {
   IdTable node_ids_, set_ids_, config_ids_;
   KnownMap steps_, token_ends_;
   StepMap after_, tops_;
+  std::vector<std::uint32_t> first_of_;  // by configuration, kNone where not asked for yet
+  std::vector<ByteSet> firsts_;
   // What one step needs, kept for its memory.
   Draft draft_, open_;
   std::vector<SetId> ended_;
