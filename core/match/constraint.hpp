@@ -118,6 +118,7 @@ class Constraint {
   std::size_t remembered() const;
   void build(Turn& turn);
   static void write(const Mask& mask, std::span<std::uint32_t> row);
+  // match/crossings.cpp
   std::uint32_t cross(TermId term, SetId returns, Work& work);
   bool takes_all(ConfigId config, Groups bytes, Work& work);
   // A token that depends on the names that were read before.
@@ -145,12 +146,13 @@ class Constraint {
   Walk walk_crossings(SetId returns, TermId crossings_of, bool any_names, Work& work);
   bool walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, Walk& found,
                    Work& work);
+  std::uint32_t add_cross_list(std::span<const std::uint32_t> tokens, std::uint32_t depth, bool deep_enough);
+  std::uint32_t decide(std::uint32_t list, SetId returns, Work& work);
   // match/longest.cpp
   std::uint32_t cross_longest(ConfigId config, Work& work);
   Walk walk_longest(ConfigId config, std::span<const std::uint32_t> crossings, Work& work);
   bool walk_after(ConfigId config, std::uint32_t node, Walk& found, Work& work);
-  std::uint32_t add_cross_list(std::span<const std::uint32_t> tokens, std::uint32_t depth, bool deep_enough);
-  std::uint32_t decide(std::uint32_t list, SetId returns, Work& work);
+  // match/constraint.cpp
   void allow(std::span<const std::uint32_t> tokens, Work& work);
   std::uint32_t make_mask(ConfigId config, Work& work);
   Mask combine(std::span<const std::uint32_t> parts, Work& work);

@@ -1,0 +1,214 @@
+// The tokens that end a terminal and go on with what follows it.
+//
+// They begin at the crossings of the terminal's record, and depend on the top of the stack alone. So each list is made
+// once for a term and a top. Tokens that also depend on the names that were read before are kept apart: most of them
+// read one whole name, and are decided by it. The others are stepped through for each set of names.
+#include <algorithm>
+#include <iterator>
+
+#include "match/constraint.hpp"
+
+namespace narrows {
+
+std::uint32_t Constraint::add_cross_list(std::span<const std::uint32_t> tokens, std::uint32_t depth, bool deep_enough) {
+  const auto id = static_cast<std::uint32_t>(cross_lists_.size());
+  cross_lists_.push_back({static_cast<std::uint32_t>(cross_tokens_.size()), static_cast<std::uint32_t>(tokens.size()),
+                          static_cast<std::uint32_t>(undecided_.size()), 0, depth, deep_enough});
+  cross_tokens_.insert(cross_tokens_.end(), tokens.begin(), tokens.end());
+  return id;
+}
+
+// The list of tokens that end the terminal somewhere inside and go on with what follows it. They depend on the top of
+// the stack alone, as far down as the tokens reach: the walk is done, and remembered, for the top that proves deep
+// enough. Few depend on the names that were read: those that end the next name, too. They are kept apart.
+std::uint32_t Constraint::cross(TermId term, SetId returns, Work& spare) {
+  if (lexicon().inside(term, spare).crossings.empty()) return kNone;
+  for (std::uint32_t depth = 2;; depth *= 2) {
+    const SetId top = stacks_->top(returns, depth, Names::kUnknown, spare);
+    std::uint32_t known = crossed_.find(term, top);
+    if (known == kNone) {
+      Walk sure = walk_crossings(top, term, false, spare);
+      Walk all;
+      if (sure.left_out && !sure.reached_cut)
+        all = walk_crossings(stacks_->top(returns, depth, Names::kAny, spare), term, true, spare);
+      const bool deep_enough = !sure.reached_cut && !all.reached_cut;
+      known =
+          add_cross_list(deep_enough ? std::span<const std::uint32_t>(sure.tokens) : std::span<const std::uint32_t>(),
+                         depth, deep_enough);
+      if (deep_enough && sure.left_out) {
+        std::ranges::sort(sure.tokens);
+        spare.spend(4 * (sure.tokens.size() + all.undecided.size()));
+        std::ranges::copy_if(all.undecided, std::back_inserter(undecided_),
+                             [&](const Undecided& u) { return !std::ranges::binary_search(sure.tokens, u.token); });
+        cross_lists_[known].undecided =
+            static_cast<std::uint32_t>(undecided_.size()) - cross_lists_[known].first_undecided;
+      }
+      crossed_.insert(term, top, known);
+    }
+    const CrossList& list = cross_lists_[known];
+    if (list.deep_enough) return list.count == 0 && list.undecided == 0 ? kNone : known;
+  }
+}
+
+// The tokens of a list's undecided ones that are allowed with these names: a list of its own, kNone where there are
+// none.
+std::uint32_t Constraint::decide(std::uint32_t list, SetId returns, Work& spare) {
+  constexpr std::uint32_t kNoList = kNone - 1;
+  std::uint32_t known = decided_.find(list, returns);
+  if (known == kNone) {
+    std::vector<std::uint32_t> allowed;
+    std::vector<NameSet> read;
+    const bool is_read = stacks_->names_above(returns, cross_lists_[list].depth, read, spare);
+    const auto [first, count] = std::pair(cross_lists_[list].first_undecided, cross_lists_[list].undecided);
+    for (const Undecided& u : std::span(undecided_).subspan(first, count)) {
+      spare.spend(2 + read.size());
+      if (is_read && u.name != kNone &&
+          std::ranges::none_of(read, [&](NameSet names) { return stacks_->names().has(names, u.name); })) {
+        allowed.push_back(u.token);
+        continue;
+      }
+      check_memory();
+      const auto bytes = vocabulary_->trie().token(u.token);
+      SetId ended = returns;
+      for (std::uint8_t b : bytes.first(u.head)) ended = stacks_->read_on(ended, b, spare);
+      spare.spend(2 + bytes.size());
+      if (step_bytes(stacks_->after(ended, spare), bytes.subspan(u.head), spare) != kDead) allowed.push_back(u.token);
+    }
+    const std::uint64_t hash = hash_words(4, allowed);
+    known = allowed.empty() ? kNoList : decided_ids_.find(hash, [&](std::uint32_t id) {
+      return std::ranges::equal(std::span(cross_tokens_).subspan(cross_lists_[id].first, cross_lists_[id].count),
+                                allowed);
+    });
+    if (known == kNone) {
+      known = add_cross_list(allowed, 0, true);
+      decided_ids_.insert(hash, known);
+    }
+    decided_.insert(list, returns, known);
+  }
+  return known == kNoList ? kNone : known;
+}
+
+// Some reading stays where it is whatever of these bytes come: all tokens that go on with them are allowed.
+bool Constraint::takes_all(ConfigId config, Groups bytes, Work& spare) {
+  return std::ranges::any_of(stacks_->items(config), [&](const Item& item) {
+    spare.spend(2);
+    const Op op = lexicon().terms()[item.label].op;
+    return op != Op::literals && op != Op::substrings && (bytes & ~lexicon().loops(item.label, spare)) == 0 &&
+           !stacks_->doubtful(item, spare);
+  });
+}
+
+// Ends early, with no more than that said, where some reading came down to where the stack was cut.
+Constraint::Walk Constraint::walk_crossings(SetId returns, TermId crossings_of, bool any_names, Work& spare) {
+  const Trie& trie = vocabulary_->trie();
+  Walk found;
+  found.any_names = any_names;
+  const ConfigId after = stacks_->after(returns, spare);
+  found.reached_cut = stacks_->reached_cut(after);
+  found.left_out = stacks_->left_out(after);
+  if (found.reached_cut || stacks_->items(after).empty()) return found;
+  const ByteSet first = stacks_->first(after, spare);
+  const Beyond* beyond = lexicon().beyond(crossings_of, spare);
+  if (beyond != nullptr && !walk_beyond(beyond->merged, 0, after, first, found, spare)) return found;
+  const Groups first_groups = groups_of(first);
+  const auto& crossings = beyond != nullptr ? beyond->great : lexicon().inside(crossings_of, spare).crossings;
+  for (std::size_t i = 0; i < crossings.size(); ++i) {
+    if (i % 64 == 0) check_memory();
+    spare.spend(1);
+    if ((trie.groups_below(crossings[i]) & first_groups) == 0) continue;
+    if (!walk_beyond(trie, crossings[i], after, first, found, spare)) break;
+  }
+  return found;
+}
+
+// All tokens below a node, which the configuration has reached. Its first bytes are known. False where the stack was cut
+// too high.
+bool Constraint::walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, Walk& found,
+                             Work& spare) {
+  struct Open {
+    std::uint32_t end;
+    ConfigId config;
+    ByteSet first;
+    bool all;  // whatever comes is allowed
+    NameRead name;
+  };
+  NameRead name;
+  if (found.any_names) follow(name, config, 0);
+  std::vector<Open> path{{tree.end(root), config, first, false, name}};
+  for (std::uint32_t node = root + 1; node < tree.end(root);) {
+    while (node >= path.back().end) path.pop_back();
+    const Open& above = path.back();
+    std::uint32_t passed = 1;
+    for (; !above.first.has(tree.byte(node)) && tree.end(node) < above.end; ++passed) node = tree.end(node);
+    spare.spend(1 + passed);
+    const std::uint8_t byte = tree.byte(node);
+    const std::uint32_t end = tree.end(node);
+    const ConfigId next = above.all               ? above.config
+                          : above.first.has(byte) ? stacks_->step(above.config, byte, spare)
+                                                  : kDead;
+    if (next == kDead) {
+      node = end;
+      continue;
+    }
+    if (stacks_->reached_cut(next)) {
+      found.reached_cut = true;
+      return false;
+    }
+    const bool doubtful = stacks_->doubtful(next);
+    found.left_out = found.left_out || doubtful || stacks_->left_out(next);
+    const bool all = above.all || (end > node + 8 && takes_all(next, tree.groups_below(node), spare));
+    if (found.any_names) {
+      const auto depth = static_cast<std::uint32_t>(path.size());
+      name = above.name;
+      follow(name, next, depth);
+      name.unclear = name.unclear || all;
+      for (std::uint32_t t : tree.tokens_at(node)) {
+        const auto bytes = vocabulary_->trie().token(t);
+        const auto head = static_cast<std::uint32_t>(bytes.size() - depth);
+        if (!doubtful) found.undecided.push_back({t, head, name_in(name, bytes.subspan(head), spare)});
+      }
+    } else if (!doubtful) {
+      const auto tokens = all ? tree.tokens_below(node) : tree.tokens_at(node);
+      spare.spend(tokens.size() / 4);
+      found.tokens.insert(found.tokens.end(), tokens.begin(), tokens.end());
+    }
+    if (all && !found.any_names) {
+      node = end;
+      continue;
+    }
+    ++node;
+    if (node == end) continue;
+    // An only child need not be asked for.
+    const bool asks = !all && tree.end(node) < end;
+    path.push_back({end, next, asks ? stacks_->first(next, spare) : ByteSet::all(), all, name});
+  }
+  return true;
+}
+
+// What the name is known to be after one byte more.
+void Constraint::follow(NameRead& name, ConfigId config, std::uint32_t depth) const {
+  const auto readings = stacks_->name_readings(config);
+  if (readings == Stacks::NameReadings::none) {
+    if (name.begun && name.ended == 0) name.ended = depth;
+  } else if (readings == Stacks::NameReadings::all && name.ended == 0) {
+    name.begun = true;
+  } else {
+    name.unclear = name.unclear || name.begun;
+  }
+}
+
+// The name that a token has read, if all readings have read it, and if no other name and no guard counts: it begins at
+// the last quote before its end. Else, or where an escape makes this less plain, kNone.
+std::uint32_t Constraint::name_in(const NameRead& name, std::span<const std::uint8_t> tail, Work& spare) {
+  const auto spelling = stacks_->name_spelling();
+  if (name.unclear || name.ended < 2 || !spelling || !network_->guards().empty()) return kNone;
+  const std::uint8_t mark = quote(*spelling);
+  const auto text = tail.first(name.ended);
+  spare.spend(4 + text.size());
+  if (text.back() != mark || std::ranges::find(text, '\\') != text.end()) return kNone;
+  auto from = text.size() - 1;
+  while (from > 0 && text[from - 1] != mark) --from;
+  return from == 0 ? kNone : stacks_->names().spelled(text.subspan(from - 1), *spelling);
+}
+
+}  // namespace narrows
