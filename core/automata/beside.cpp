@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "automata/lexicon.hpp"
+#include "sort_ids.hpp"
 
 namespace narrows {
 
@@ -47,14 +48,14 @@ class Lexicon::Beside {
   bool crosses_before(std::uint32_t until) const { return crossing_ != known_crossings_.end() && *crossing_ < until; }
 
   void finish(std::uint64_t visited) {
-    std::ranges::sort(made_.crossings);
+    sort_ids(made_.crossings, lexicon_.trie_->size());
     lexicon_.share_crossings(made_, known_.crossings_of, work_);
     work_.spend(4 * visited + lexicon_.mask_words_ / 8);
     if (known_.dense == kNone) {
       std::ranges::copy_if(known_.tokens, std::back_inserter(made_.tokens), [&](std::uint32_t t) { return has(t); });
       made_.lacks = {};
     } else if (made_.lacks.size() <= lexicon_.mask_words_ / 4) {
-      std::ranges::sort(made_.lacks);
+      sort_ids(made_.lacks, 32 * lexicon_.mask_words_);
       made_.dense = known_.dense;
     } else {
       work_.spend(lexicon_.mask_words_ / 8);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "automata/lexicon.hpp"
+#include "sort_ids.hpp"
 
 namespace narrows {
 
@@ -19,8 +20,6 @@ constexpr std::size_t kMostTexts = 4;
 constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk takes as long, if it stays in the coarse trie
 constexpr std::uint64_t kFarRoom = 16;         // bytes: few tokens have more
 constexpr std::size_t kMostOpen = 64;          // records that wait for others
-// Nodes of the trie that are laid over each other: below one crossing, and below all of a record.
-constexpr std::uint32_t kMostBelow = 2'000, kMostBeyond = 8'000;
 }  // namespace
 
 // A term whose record is being made.
@@ -140,37 +139,6 @@ void Lexicon::load(const Inside& record) {
   }
   for (std::uint32_t t : record.tokens) scratch_[t >> 5] |= 1u << (t & 31);
   for (std::uint32_t t : record.lacks) scratch_[t >> 5] &= ~(1u << (t & 31));
-}
-
-// Made at the second walk: most records are walked once.
-const Beyond* Lexicon::beyond(TermId crossings_of, Work& work) {
-  Inside& record = *inside_[crossings_of];
-  if (record.beyond != kNone) return &beyond_[record.beyond];
-  if (record.crossings.size() < 2 || ++record.walks < 2) return nullptr;
-  Beyond made;
-  std::vector<std::uint32_t> small;
-  std::uint32_t nodes = 0;
-  for (std::uint32_t crossing : record.crossings) {
-    const std::uint32_t below = trie_->end(crossing) - crossing;
-    const bool is_great = below > kMostBelow || nodes + below > kMostBeyond;
-    (is_great ? made.great : small).push_back(crossing);
-    if (!is_great) nodes += below;
-  }
-  work.spend(record.crossings.size() / 4 + 4 * nodes);
-  check_memory();
-  made.merged = MergedTree(*trie_, small, kBytesThemselves);
-  made.great.shrink_to_fit();
-  beyond_bytes_ += made.merged.memory() + held(made.great);
-  record.beyond = static_cast<std::uint32_t>(beyond_.size());
-  beyond_.push_back(std::move(made));
-  return &beyond_.back();
-}
-
-// Refers to the term that has the same crossings, rather than listing them again.
-void Lexicon::share_crossings(Inside& made, TermId other, Work& work) {
-  if (made.crossings != inside(other, work).crossings) return;
-  made.crossings = {};
-  made.crossings_of = other;
 }
 
 // Refers to the bits of a wider record, rather than having bits of its own, if it lacks few of these.
@@ -338,8 +306,7 @@ bool Lexicon::counted(TermId id, Inside& made, Work& work) {
     if (c.count >= least || c.count > most) break;
     made.lacks.push_back(c.id);
   }
-  std::ranges::sort(made.lacks);
-  made.lacks.erase(std::unique(made.lacks.begin(), made.lacks.end()), made.lacks.end());
+  sort_ids(made.lacks, 32 * mask_words_);
   for (const Lane::Counted& c : items.crossings)
     if (c.count >= least && c.count <= most) made.crossings.push_back(c.id);
   share_crossings(made, uncounted.crossings_of, work);
@@ -370,10 +337,10 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
 
 // In order, and many tokens as bits.
 void Lexicon::settle(Inside& made, Work& work) {
-  std::ranges::sort(made.crossings);
+  sort_ids(made.crossings, trie_->size());
   work.spend(made.tokens.size() / 4);
   if (made.tokens.size() <= mask_words_ / 4) {
-    std::ranges::sort(made.tokens);
+    sort_ids(made.tokens, 32 * mask_words_);
     return;
   }
   scratch_.assign(mask_words_, 0);

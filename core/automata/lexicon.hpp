@@ -25,11 +25,16 @@ struct Inside {
   std::vector<std::uint32_t> lacks;   // in order: tokens of the dense mask that are not allowed here
   TermId crossings_of = kNever;       // the term with the same crossings whose record lists them: mostly this one
   std::vector<std::uint32_t>
-      crossings;                 // in order: trie nodes where a text of the term ends and some token goes on beyond it
-  std::uint32_t deepest = 0;     // bytes of a token that stay inside, at most
-  std::uint64_t way = ~0ull;     // bytes that end the text after any token, at most, as far as it was asked for
-  std::uint32_t walks = 0;       // over what is beyond its crossings
-  std::uint32_t beyond = kNone;  // index of that
+      crossings;  // in order: trie nodes where a text of the term ends and some token goes on beyond it
+  std::unique_ptr<std::vector<std::uint32_t>> needed;  // crossings: Lexicon::needed_crossings
+  std::uint32_t deepest = 0;                           // bytes of a token that stay inside, at most
+  std::uint64_t way = ~0ull;  // bytes that end the text after any token, at most, as far as it was asked for
+  enum class Gap : std::uint8_t { unknown, no, yes };
+  Gap gap = Gap::unknown;              // whether it is one (Lexicon::is_gap)
+  ByteSet gap_bytes;                   // that go on where the gap may end
+  std::uint32_t nodes_beyond = kNone;  // its crossings, as has_much_beyond counts them
+  std::uint32_t walks = 0;             // over what is beyond its crossings
+  std::uint32_t beyond = kNone;        // index of that
 };
 
 // What tokens have beyond the crossings of a record: the subtrees of the trie below them laid over each other, but for
@@ -84,6 +89,15 @@ class Lexicon {
   // What tokens have beyond the crossings of a record, which is that of `crossings_of`. Asked for before each walk over
   // it; nullptr where a walk over the trie takes less. Valid until the next call.
   const Beyond* beyond(TermId crossings_of, Work& work);
+  // The crossings of a term with a record beyond which it lacks some token.
+  std::span<const std::uint32_t> needed_crossings(TermId term, Work& work);
+  // Whether much of the vocabulary is beyond the crossings of a record.
+  bool has_much_beyond(TermId crossings_of, Work& work);
+  // Whether a term with a record is like white space: few states, and much of the vocabulary beyond its crossings.
+  bool is_gap(TermId crossings_of, Work& work);
+  // White space with the text after it, as one term. kNone where few tokens begin the text, or where a byte might
+  // belong to either.
+  TermId with_text(TermId gap, TermId text, Work& work);
 
   // Buffers for building a mask: its bits, and the tokens that are new in it. The users of the lexicon share them, one
   // at a time.
@@ -260,13 +274,16 @@ class Lexicon {
                    Counting& counting, Work& work);
   bool counted(TermId term, Inside& made, Work& work);
   void load(const Inside& record);
-  void share_crossings(Inside& made, TermId other, Work& work);
   void share_dense(Inside& made, const Inside& wider, Work& work);
   struct Walk;
   void walk(TermId term, Inside& made, Work& work);
   void walk_nodes(const Tree& tree, std::uint32_t from, std::uint32_t to, const Row& parent, std::size_t depth,
                   Walk& found, Work& work);
   void walk_list(TermId list, Inside& made, Work& work);
+  // automata/crossings.cpp
+  void share_crossings(Inside& made, TermId other, Work& work);
+  // automata/gaps.cpp
+  bool has_few_ends(TermId term, ByteSet& bytes, Work& work);
   // automata/substrings.cpp
   void walk_substrings(TermId term, Inside& made, Work& work);
   void walk_text(const Suffixes& text, const Suffixes::Place& place, Inside& made, Work& work);

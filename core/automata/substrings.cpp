@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "automata/lexicon.hpp"
+#include "sort_ids.hpp"
 
 namespace narrows {
 
@@ -74,13 +75,7 @@ void Lexicon::walk_substrings(TermId term, Inside& made, Work& work) {
     for (TermId part : terms_.parts(term))
       if (part != kEmpty) walk_text(terms_.text_of(terms_[part]), Terms::place_of(terms_[part]), made, work);
   }
-  // Places that differ only in their cuts come to the same nodes.
-  std::ranges::sort(made.crossings);
-  made.crossings.erase(std::unique(made.crossings.begin(), made.crossings.end()), made.crossings.end());
-  if (made.tokens.size() <= mask_words_) {
-    std::ranges::sort(made.tokens);
-    made.tokens.erase(std::unique(made.tokens.begin(), made.tokens.end()), made.tokens.end());
-  }
+  sort_ids(made.tokens, 32 * mask_words_);  // of several parts
   work.spend(made.crossings.size() / 4);
   settle(made, work);
 }

@@ -100,6 +100,7 @@ void Constraint::build(Turn& turn) {
   crossed_.clear();
   cross_lists_ = {};
   cross_tokens_ = {};
+  cross_parts_ = {};
   undecided_ = {};
   decided_.clear();
   decided_ids_.clear();
@@ -132,8 +133,8 @@ std::size_t Constraint::remembered() const {
   if (stacks_ == nullptr) return apart;
   return apart + stacks_->bytes() + network_->bytes() + masks_.bytes() + mask_of_.bytes() + tokens_bytes_ +
          held(dense_) + dense_.size() * (vocabulary_->mask_words() * sizeof(std::uint32_t) + kHeapBlock) +
-         held(mask_parts_) + held(cross_tokens_) + held(cross_lists_) + held(undecided_) + crossed_.bytes() +
-         decided_.bytes() + decided_ids_.bytes() + mask_ids_.bytes();
+         held(mask_parts_) + held(cross_tokens_) + held(cross_parts_) + held(cross_lists_) + held(undecided_) +
+         crossed_.bytes() + decided_.bytes() + decided_ids_.bytes() + mask_ids_.bytes();
 }
 
 void Constraint::drop_old() {
@@ -261,9 +262,14 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
       pairs.emplace_back(term, kNone);
       continue;
     }
-    const TermId crossing = lexicon().inside(term, spare).crossings_of;
-    const std::uint32_t list = cross(crossing, item.returns, spare);
+    const std::uint32_t list = cross(term, item.returns, spare);
     pairs.emplace_back(term, list);
+    for (std::size_t i = pairs.size() - 1; i < pairs.size(); ++i) {  // lists may have lists
+      if (pairs[i].second == kNone) continue;
+      const CrossList& of = cross_lists_[pairs[i].second];
+      const auto more = std::span(cross_parts_).subspan(of.first_part, of.parts);
+      pairs.insert(pairs.end(), more.begin(), more.end());
+    }
     spare.spend(8);
     if (list == kNone || cross_lists_[list].undecided == 0) continue;
     if (const std::uint32_t more = decide(list, item.returns, spare); more != kNone) pairs.emplace_back(term, more);

@@ -120,6 +120,7 @@ class Constraint {
   static void write(const Mask& mask, std::span<std::uint32_t> row);
   // match/crossings.cpp
   std::uint32_t cross(TermId term, SetId returns, Work& work);
+  std::uint32_t cross_top(TermId term, SetId returns, SetId top, std::uint32_t depth, Work& work);
   bool takes_all(ConfigId config, Groups bytes, Work& work);
   // A token that depends on the names that were read before.
   struct Undecided {
@@ -127,10 +128,13 @@ class Constraint {
     std::uint32_t head;  // its bytes before the place where it leaves the terminal
     std::uint32_t name;  // all that it depends on is that this one was not read; kNone where this is not known
   };
+  // A record whose tokens leave a terminal, and the list of those that leave it in turn, or kNone.
+  using CrossPart = std::pair<TermId, std::uint32_t>;
   // The tokens that leave a terminal, as one walk found them.
   struct Walk {
     bool any_names = false;  // names that are not known may be any
     std::vector<std::uint32_t> tokens;
+    std::vector<CrossPart> parts;      // more tokens
     std::vector<Undecided> undecided;  // if the names may be any: the tokens, in place of that
     bool reached_cut = false;          // some reading reached the cut of the stack
     bool left_out = false;             // the names that were read decide about more tokens
@@ -143,10 +147,14 @@ class Constraint {
   };
   void follow(NameRead& name, ConfigId config, std::uint32_t depth) const;
   std::uint32_t name_in(const NameRead& name, std::span<const std::uint8_t> tail, Work& work);
-  Walk walk_crossings(SetId returns, TermId crossings_of, bool any_names, Work& work);
+  ConfigId split_texts(TermId gap, ConfigId after, std::uint32_t depth, Walk& found, Work& work);
+  Walk walk_crossings(SetId returns, TermId term, bool any_names, std::uint32_t depth, Work& work);
+  bool walks_nested(TermId crossings_of, Work& work);
+  bool walk_nested(TermId term, ConfigId after, Walk& found, Work& work);
   bool walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, Walk& found,
                    Work& work);
-  std::uint32_t add_cross_list(std::span<const std::uint32_t> tokens, std::uint32_t depth, bool deep_enough);
+  std::uint32_t add_cross_list(std::span<const std::uint32_t> tokens, std::span<const CrossPart> parts,
+                               std::uint32_t depth, bool deep_enough);
   std::uint32_t decide(std::uint32_t list, SetId returns, Work& work);
   // match/longest.cpp
   std::uint32_t cross_longest(ConfigId config, Work& work);
@@ -177,6 +185,7 @@ class Constraint {
   // tokens that depend on the names read before.
   struct CrossList {
     std::uint32_t first, count;
+    std::uint32_t first_part, parts;
     std::uint32_t first_undecided, undecided;
     std::uint32_t depth;  // of the stack, which no token reads beyond
     bool deep_enough;
@@ -184,6 +193,7 @@ class Constraint {
   StepMap crossed_;  // by the longest match: by the configuration, cut, and its depth
   std::vector<CrossList> cross_lists_;
   std::vector<std::uint32_t> cross_tokens_;
+  std::vector<CrossPart> cross_parts_;
   std::vector<Undecided> undecided_;
   StepMap decided_;           // by list and return set: the list of those that are allowed there
   IdTable decided_ids_;       // such lists, by their tokens

@@ -7,14 +7,18 @@
 #include <iterator>
 
 #include "match/constraint.hpp"
+#include "sort_ids.hpp"
 
 namespace narrows {
 
-std::uint32_t Constraint::add_cross_list(std::span<const std::uint32_t> tokens, std::uint32_t depth, bool deep_enough) {
+std::uint32_t Constraint::add_cross_list(std::span<const std::uint32_t> tokens, std::span<const CrossPart> parts,
+                                         std::uint32_t depth, bool deep_enough) {
   const auto id = static_cast<std::uint32_t>(cross_lists_.size());
-  cross_lists_.push_back({static_cast<std::uint32_t>(cross_tokens_.size()), static_cast<std::uint32_t>(tokens.size()),
-                          static_cast<std::uint32_t>(undecided_.size()), 0, depth, deep_enough});
+  const auto at = [](const auto& all) { return static_cast<std::uint32_t>(all.size()); };
+  cross_lists_.push_back(
+      {at(cross_tokens_), at(tokens), at(cross_parts_), at(parts), at(undecided_), 0, depth, deep_enough});
   cross_tokens_.insert(cross_tokens_.end(), tokens.begin(), tokens.end());
+  cross_parts_.insert(cross_parts_.end(), parts.begin(), parts.end());
   return id;
 }
 
@@ -22,32 +26,36 @@ std::uint32_t Constraint::add_cross_list(std::span<const std::uint32_t> tokens, 
 // the stack alone, as far down as the tokens reach: the walk is done, and remembered, for the top that proves deep
 // enough. Few depend on the names that were read: those that end the next name, too. They are kept apart.
 std::uint32_t Constraint::cross(TermId term, SetId returns, Work& spare) {
-  if (lexicon().inside(term, spare).crossings.empty()) return kNone;
+  TermId of = lexicon().inside(term, spare).crossings_of;
+  if (lexicon().inside(of, spare).crossings.empty()) return kNone;
+  if (walks_nested(of, spare)) of = term;  // that depends on the term's own record
   for (std::uint32_t depth = 2;; depth *= 2) {
     const SetId top = stacks_->top(returns, depth, Names::kUnknown, spare);
-    std::uint32_t known = crossed_.find(term, top);
-    if (known == kNone) {
-      Walk sure = walk_crossings(top, term, false, spare);
-      Walk all;
-      if (sure.left_out && !sure.reached_cut)
-        all = walk_crossings(stacks_->top(returns, depth, Names::kAny, spare), term, true, spare);
-      const bool deep_enough = !sure.reached_cut && !all.reached_cut;
-      known =
-          add_cross_list(deep_enough ? std::span<const std::uint32_t>(sure.tokens) : std::span<const std::uint32_t>(),
-                         depth, deep_enough);
-      if (deep_enough && sure.left_out) {
-        std::ranges::sort(sure.tokens);
-        spare.spend(4 * (sure.tokens.size() + all.undecided.size()));
-        std::ranges::copy_if(all.undecided, std::back_inserter(undecided_),
-                             [&](const Undecided& u) { return !std::ranges::binary_search(sure.tokens, u.token); });
-        cross_lists_[known].undecided =
-            static_cast<std::uint32_t>(undecided_.size()) - cross_lists_[known].first_undecided;
-      }
-      crossed_.insert(term, top, known);
-    }
+    const std::uint32_t known = cross_top(of, returns, top, depth, spare);
     const CrossList& list = cross_lists_[known];
-    if (list.deep_enough) return list.count == 0 && list.undecided == 0 ? kNone : known;
+    if (list.deep_enough) return list.count == 0 && list.parts == 0 && list.undecided == 0 ? kNone : known;
   }
+}
+
+// The list for one depth of the stack. It is empty, and says so, where that is not deep enough.
+std::uint32_t Constraint::cross_top(TermId term, SetId returns, SetId top, std::uint32_t depth, Work& spare) {
+  if (const std::uint32_t known = crossed_.find(term, top); known != kNone) return known;
+  Walk sure = walk_crossings(top, term, false, depth, spare);
+  Walk all;
+  if (sure.left_out && !sure.reached_cut)
+    all = walk_crossings(stacks_->top(returns, depth, Names::kAny, spare), term, true, depth, spare);
+  const bool deep_enough = !sure.reached_cut && !all.reached_cut;
+  const std::uint32_t made =
+      deep_enough ? add_cross_list(sure.tokens, sure.parts, depth, true) : add_cross_list({}, {}, depth, false);
+  if (deep_enough && sure.left_out) {
+    sort_ids(sure.tokens, vocabulary_->size());
+    spare.spend(4 * (sure.tokens.size() + all.undecided.size()));
+    std::ranges::copy_if(all.undecided, std::back_inserter(undecided_),
+                         [&](const Undecided& u) { return !std::ranges::binary_search(sure.tokens, u.token); });
+    cross_lists_[made].undecided = static_cast<std::uint32_t>(undecided_.size()) - cross_lists_[made].first_undecided;
+  }
+  crossed_.insert(term, top, made);
+  return made;
 }
 
 // The tokens of a list's undecided ones that are allowed with these names: a list of its own, kNone where there are
@@ -80,7 +88,7 @@ std::uint32_t Constraint::decide(std::uint32_t list, SetId returns, Work& spare)
                                 allowed);
     });
     if (known == kNone) {
-      known = add_cross_list(allowed, 0, true);
+      known = add_cross_list(allowed, {}, 0, true);
       decided_ids_.insert(hash, known);
     }
     decided_.insert(list, returns, known);
@@ -98,15 +106,47 @@ bool Constraint::takes_all(ConfigId config, Groups bytes, Work& spare) {
   });
 }
 
+// The texts after white space that many tokens begin, as records (automata/gaps.cpp). Returns the configuration without
+// them.
+ConfigId Constraint::split_texts(TermId gap, ConfigId after, std::uint32_t depth, Walk& found, Work& spare) {
+  const std::vector<Item> items(stacks_->items(after).begin(), stacks_->items(after).end());
+  std::vector<Item> others;
+  for (const Item& item : items) {
+    const TermId both = lexicon().with_text(gap, item.label, spare);
+    if (both == kNone) {
+      others.push_back(item);
+      continue;
+    }
+    const TermId of = lexicon().inside(both, spare).crossings_of;
+    std::uint32_t list = kNone;
+    if (!lexicon().inside(of, spare).crossings.empty()) {
+      list = cross_top(walks_nested(of, spare) ? both : of, item.returns, item.returns, depth, spare);
+      found.reached_cut = !cross_lists_[list].deep_enough;
+      if (found.reached_cut) return kDead;
+    }
+    found.parts.emplace_back(both, list);
+  }
+  return found.parts.empty() ? after : stacks_->only(after, others, spare);
+}
+
 // Ends early, with no more than that said, where some reading came down to where the stack was cut.
-Constraint::Walk Constraint::walk_crossings(SetId returns, TermId crossings_of, bool any_names, Work& spare) {
+Constraint::Walk Constraint::walk_crossings(SetId returns, TermId term, bool any_names, std::uint32_t depth,
+                                            Work& spare) {
   const Trie& trie = vocabulary_->trie();
   Walk found;
   found.any_names = any_names;
-  const ConfigId after = stacks_->after(returns, spare);
+  ConfigId after = stacks_->after(returns, spare);
   found.reached_cut = stacks_->reached_cut(after);
   found.left_out = stacks_->left_out(after);
   if (found.reached_cut || stacks_->items(after).empty()) return found;
+  const TermId crossings_of = lexicon().inside(term, spare).crossings_of;
+  if (crossings_of == term && !stacks_->has_names() && lexicon().is_gap(term, spare))
+    after = split_texts(term, after, depth, found, spare);
+  if (found.reached_cut || after == kDead) return found;
+  if (walks_nested(crossings_of, spare)) {
+    walk_nested(term, after, found, spare);
+    return found;
+  }
   const ByteSet first = stacks_->first(after, spare);
   const Beyond* beyond = lexicon().beyond(crossings_of, spare);
   if (beyond != nullptr && !walk_beyond(beyond->merged, 0, after, first, found, spare)) return found;
@@ -119,6 +159,83 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, TermId crossings_of, 
     if (!walk_beyond(trie, crossings[i], after, first, found, spare)) break;
   }
   return found;
+}
+
+bool Constraint::walks_nested(TermId crossings_of, Work& spare) {
+  return !stacks_->has_names() && lexicon().has_much_beyond(crossings_of, spare);
+}
+
+// All tokens beyond many crossings, in one pass over the trie. Crossings may lie below each other: there, all readings
+// are followed together, so that no node is visited twice. What is all in the term's own record is left out: its mask
+// has that, too. False where the stack was cut too high.
+bool Constraint::walk_nested(TermId term, ConfigId after, Walk& found, Work& spare) {
+  struct Open {
+    std::uint32_t end;
+    ConfigId config;  // kDead: no reading is here, but there are crossings below
+    ByteSet first;
+  };
+  const Trie& trie = vocabulary_->trie();
+  const ByteSet first_after = stacks_->first(after, spare);
+  const Groups groups_after = groups_of(first_after);
+  const Inside& record = lexicon().inside(term, spare);
+  const auto crossings = lexicon().needed_crossings(term, spare);
+  const bool is_dense = record.dense != kNone && record.lacks.empty();
+  const auto inside = is_dense ? lexicon().dense(record.dense) : std::span<const std::uint32_t>();
+  const auto is_inside = [&](std::uint32_t t) { return ((inside[t >> 5] >> (t & 31)) & 1) != 0; };
+  StepMap merged;  // with `after`
+  std::vector<Open> path{{trie.end(0), kDead, {}}};
+  auto crossing = crossings.begin();  // the first that is not passed
+  std::uint32_t passed = 0;
+  for (std::uint32_t node = 1; node < trie.end(0);) {
+    while (node >= path.back().end) path.pop_back();
+    const Open& above = path.back();
+    if (++passed % 4'096 == 0) check_memory();
+    spare.spend(1);
+    if (above.config == kDead) {  // nothing but a crossing counts
+      while (crossing != crossings.end() && (trie.groups_below(*crossing) & groups_after) == 0) ++crossing;
+      node = crossing == crossings.end() ? above.end : std::min(*crossing, above.end);
+      if (node == above.end) continue;
+    }
+    const std::uint32_t end = trie.end(node);
+    const std::uint8_t byte = trie.byte(node);
+    while (crossing != crossings.end() && *crossing < node) ++crossing;
+    const bool crosses =
+        crossing != crossings.end() && *crossing == node && (trie.groups_below(node) & groups_after) != 0;
+    const bool may_be_inside = is_dense && end > node + 8 && (crossing == crossings.end() || *crossing >= end);
+    if (may_be_inside && std::ranges::all_of(trie.tokens_below(node), is_inside)) {
+      node = end;
+      continue;
+    }
+    ConfigId next = above.config != kDead && above.first.has(byte) ? stacks_->step(above.config, byte, spare) : kDead;
+    if (next != kDead) {
+      found.reached_cut = stacks_->reached_cut(next);
+      if (found.reached_cut) return false;
+      const bool all = end > node + 8 && takes_all(next, trie.groups_below(node), spare);
+      const auto tokens = all ? trie.tokens_below(node) : trie.tokens_at(node);
+      spare.spend(tokens.size() / 4);
+      found.tokens.insert(found.tokens.end(), tokens.begin(), tokens.end());
+      if (all) {
+        crossing = std::lower_bound(crossing, crossings.end(), end);
+        node = end;
+        continue;
+      }
+      if (crosses) {
+        std::uint32_t both = merged.find(next, 0);
+        if (both == kNone) merged.insert(next, 0, both = stacks_->merge(next, after, spare));
+        next = both;
+      }
+    } else if (crosses) {
+      next = after;
+    } else if (crossing == crossings.end() || *crossing >= end) {
+      node = end;
+      continue;
+    }
+    ++node;
+    if (node == end) continue;
+    const bool asks = next != kDead && trie.end(node) < end;  // an only child need not be asked for
+    path.push_back({end, next, asks ? stacks_->first(next, spare) : ByteSet::all()});
+  }
+  return true;
 }
 
 // All tokens below a node, which the configuration has reached. Its first bytes are known. False where the stack was cut

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "match/constraint.hpp"
+#include "sort_ids.hpp"
 
 namespace narrows {
 
@@ -22,17 +23,14 @@ std::uint32_t Constraint::cross_longest(ConfigId config, Work& spare) {
   if (crossings.empty()) return kNone;
   if (items.size() > 1) {
     spare.spend(2 * crossings.size());
-    std::ranges::sort(crossings);
-    crossings.erase(std::unique(crossings.begin(), crossings.end()), crossings.end());
+    sort_ids(crossings, vocabulary_->trie().size());
   }
   for (std::uint32_t depth = 2;; depth *= 2) {
     const ConfigId top = stacks_->top_config(config, depth, spare);
     std::uint32_t known = crossed_.find(top, 0);
     if (known == kNone) {
       const Walk found = walk_longest(top, crossings, spare);
-      known = add_cross_list(
-          found.reached_cut ? std::span<const std::uint32_t>() : std::span<const std::uint32_t>(found.tokens), depth,
-          !found.reached_cut);
+      known = found.reached_cut ? add_cross_list({}, {}, depth, false) : add_cross_list(found.tokens, {}, depth, true);
       crossed_.insert(top, 0, known);
     }
     const CrossList& list = cross_lists_[known];

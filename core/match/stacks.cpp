@@ -340,6 +340,13 @@ ConfigId Stacks::after(SetId returns, Work& work) {
   return to;
 }
 
+ConfigId Stacks::only(ConfigId config, std::span<const Item> items, Work& work) {
+  Draft& draft = fresh_draft();
+  draft.terms.assign(items.begin(), items.end());
+  draft.accepting = accepting(config);
+  return intern_config(draft, work);
+}
+
 SetId Stacks::top(SetId set, std::uint32_t depth, NameSet names, Work& work) {
   if (depth == 0) return set == 0 ? 0 : kCutSet;
   if (set == 0 || set == kCutSet) return set;

@@ -96,6 +96,8 @@ class Stacks {
   // Adds the sets of names that were read in the uppermost `depth` nodes. False where a name is being read there, or
   // where that is too much to look at.
   bool names_above(SetId set, std::uint32_t depth, std::vector<NameSet>& out, Work& work) const;
+  // Whether the grammar has names that come once.
+  bool has_names() const { return !fixed_.empty(); }
   // How all names of the grammar that come once are spelled, if they are strings that are spelled alike.
   std::optional<NameSpelling> name_spelling() const { return name_spelling_; }
   // Bytes that some reading can take next; and those that an open terminal can take.
@@ -105,6 +107,8 @@ class Stacks {
   ConfigId top_config(ConfigId config, std::uint32_t depth, Work& work);
   // Where the text stands if a terminal with this return set ended here.
   ConfigId after(SetId returns, Work& work);
+  // The configuration with these of its open terminals alone.
+  ConfigId only(ConfigId config, std::span<const Item> items, Work& work);
 
   std::span<const std::uint32_t> nodes(SetId set) const {
     return std::span(set_nodes_).subspan(set_offsets_[set], set_offsets_[set + 1] - set_offsets_[set]);
