@@ -40,19 +40,15 @@ std::span<const std::uint32_t> Lexicon::needed_crossings(TermId term, Work& work
     load(record);
     const std::span<const std::uint32_t> tokens = trie_->tokens_below(0);
     std::vector<std::uint32_t> needed;
-    std::size_t at = tokens.size(), missing = tokens.size();  // the first token from `at` on that the record lacks
-    for (std::size_t i = all.size(); i-- > 0;) {
-      const auto below = trie_->tokens_below(all[i]);
+    std::size_t at = 0;  // the record has all tokens from that of the last crossing to this one
+    for (std::uint32_t crossing : all) {
+      const auto below = trie_->tokens_below(crossing);
       const auto first = static_cast<std::size_t>(below.data() - tokens.data());
-      at = std::min(at, first + below.size());
-      work.spend(1 + (at - first) / 4);
-      while (at > first) {
-        const std::uint32_t t = tokens[--at];
-        if (((scratch_[t >> 5] >> (t & 31)) & 1) == 0) missing = at;
-      }
-      if (missing < first + below.size()) needed.push_back(all[i]);
+      const std::size_t before = at = std::max(at, first);
+      while (at < first + below.size() && ((scratch_[tokens[at] >> 5] >> (tokens[at] & 31)) & 1) != 0) ++at;
+      if (at < first + below.size()) needed.push_back(crossing);
+      work.spend(1 + (at - before) / 4);
     }
-    std::ranges::reverse(needed);
     needed.shrink_to_fit();
     inside_bytes_ += sizeof(needed) + held(needed) + 2 * kHeapBlock;
     record.needed = std::make_unique<std::vector<std::uint32_t>>(std::move(needed));

@@ -250,9 +250,11 @@ def test_masks_equal_the_oracle(part: int) -> None:
         start += 100
 
 
-@pytest.mark.parametrize("seed", [1_013_212])
+@pytest.mark.parametrize("seed", [1_013_212, 1_004_608])
 def test_pairs_whose_masks_once_differed(seed: int) -> None:
-    """What follows an intersection was any text, which was taken to begin with no byte."""
+    """What follows an intersection was any text, which was taken to begin with no byte. A crossing above others was left
+    out, though a token between these was not in the record.
+    """
     walk(seed)
 
 
