@@ -57,7 +57,9 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   const bool is_coarse = is_beside && !passing && (row(id, work).uneven & kWordGroups) == 0;
   if (!is_beside && walk_within(within_counts(id, work), *made, work)) return keep(id, std::move(made));
   // Near a greatest number there are more such nodes, but a state for each number, and a walk makes a row for each.
-  const std::uint32_t most = !is_coarse ? kNone : like.until ? kMostBeside : 4 * kMostBeside;
+  std::uint32_t most = !is_coarse ? kNone : like.until ? kMostBeside : 4 * kMostBeside;
+  // Where it is not known how the two differ, it takes no longer than a walk that does without.
+  if (is_beside && like.until && like.unlike == ~Groups{0}) most = std::min(most, inside(wider, work).visited);
   if (!is_beside || !has_few_nodes(like.unlike, most, work) || !walk_beside(id, like, most, *made, work)) {
     *made = {};
     walk(id, *made, work);
@@ -331,6 +333,7 @@ void Lexicon::walk(TermId start, Inside& made, Work& work) {
   Walk found{made};
   made.deepest = 1;
   walk_nodes(trie_->coarse(), 1, trie_->coarse().size(), row(start, work), 0, found, work);
+  made.visited = found.visited;
   work.spend(2 * found.visited);
   settle(made, work);
 }

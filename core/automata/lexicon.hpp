@@ -28,6 +28,7 @@ struct Inside {
       crossings;  // in order: trie nodes where a text of the term ends and some token goes on beyond it
   std::unique_ptr<std::vector<std::uint32_t>> needed;  // crossings: Lexicon::needed_crossings
   std::uint32_t deepest = 0;                           // bytes of a token that stay inside, at most
+  std::uint32_t visited = kNone;                       // nodes of the walk that it would take, as far as that is known
   std::uint64_t way = ~0ull;  // bytes that end the text after any token, at most, as far as it was asked for
   enum class Gap : std::uint8_t { unknown, no, yes };
   Gap gap = Gap::unknown;              // whether it is one (Lexicon::is_gap)
