@@ -59,7 +59,7 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
   // Near a greatest number there are more such nodes, but a state for each number, and a walk makes a row for each.
   std::uint32_t most = !is_coarse ? kNone : like.until ? kMostBeside : 4 * kMostBeside;
   // Where it is not known how the two differ, it takes no longer than a walk that does without.
-  if (is_beside && like.until && like.unlike == ~Groups{0}) most = std::min(most, inside(wider, work).visited);
+  if (is_coarse && like.until && like.unlike == ~Groups{0}) most = std::min(most, inside(wider, work).visited);
   if (!is_beside || !has_few_nodes(like.unlike, most, work) || !walk_beside(id, like, most, *made, work)) {
     *made = {};
     walk(id, *made, work);
