@@ -17,7 +17,7 @@ constexpr Groups kMostLetters = group_of('G') | group_of('g');
 }  // namespace
 
 // Whether a term has few states. Adds the bytes that go on where it may end.
-bool Lexicon::has_few_ends(TermId term, ByteSet& bytes, Work& work) {
+bool Lexicon::has_few_rows(TermId term, ByteSet& bytes, Work& work) {
   std::vector<TermId> met{term};
   for (std::size_t i = 0; i < met.size(); ++i) {
     const Row& r = row(met[i], work);
@@ -37,7 +37,7 @@ bool Lexicon::has_few_ends(TermId term, ByteSet& bytes, Work& work) {
 bool Lexicon::is_gap(TermId crossings_of, Work& work) {
   Inside& record = *inside_[crossings_of];
   if (record.gap == Inside::Gap::unknown) {
-    const bool is_gap = has_much_beyond(crossings_of, work) && has_few_ends(crossings_of, record.gap_bytes, work);
+    const bool is_gap = has_much_beyond(crossings_of, work) && has_few_rows(crossings_of, record.gap_bytes, work);
     record.gap = is_gap ? Inside::Gap::yes : Inside::Gap::no;
   }
   return record.gap == Inside::Gap::yes;

@@ -284,7 +284,7 @@ class Lexicon {
   // automata/crossings.cpp
   void share_crossings(Inside& made, TermId other, Work& work);
   // automata/gaps.cpp
-  bool has_few_ends(TermId term, ByteSet& bytes, Work& work);
+  bool has_few_rows(TermId term, ByteSet& bytes, Work& work);
   // automata/substrings.cpp
   void walk_substrings(TermId term, Inside& made, Work& work);
   void walk_text(const Suffixes& text, const Suffixes::Place& place, Inside& made, Work& work);

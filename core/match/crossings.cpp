@@ -182,6 +182,7 @@ bool Constraint::walk_nested(TermId term, ConfigId after, Walk& found, Work& spa
   const bool is_dense = record.dense != kNone && record.lacks.empty();
   const auto inside = is_dense ? lexicon().dense(record.dense) : std::span<const std::uint32_t>();
   const auto is_inside = [&](std::uint32_t t) { return ((inside[t >> 5] >> (t & 31)) & 1) != 0; };
+  spare.spend(crossings.size() / 8);
   StepMap merged;  // with `after`
   std::vector<Open> path{{trie.end(0), kDead, {}}};
   auto crossing = crossings.begin();  // the first that is not passed
@@ -203,6 +204,7 @@ bool Constraint::walk_nested(TermId term, ConfigId after, Walk& found, Work& spa
         crossing != crossings.end() && *crossing == node && (trie.groups_below(node) & groups_after) != 0;
     const bool may_be_inside = is_dense && end > node + 8 && (crossing == crossings.end() || *crossing >= end);
     if (may_be_inside && std::ranges::all_of(trie.tokens_below(node), is_inside)) {
+      spare.spend(trie.tokens_below(node).size() / 4);
       node = end;
       continue;
     }

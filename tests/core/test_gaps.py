@@ -21,49 +21,11 @@ CASES = tomllib.loads((Path(__file__).parents[1] / "cases" / "gaps.toml").read_t
 def tokens() -> list[bytes]:
     """All bytes, and two thousand pieces of programs: names, keywords, marks and white space, up to four in a row."""
     rng = Random(5)
-    words = [
-        "in",
-        "or",
-        "if",
-        "no",
-        "not",
-        "let",
-        "ab",
-        "cd",
-        "ef",
-        "x",
-        "y",
-        "int",
-        "else",
-        "of",
-        "return",
-        "In",
-        "A",
-        "OR",
-    ]
+    words = "in or if no not let ab cd ef x y int else of return In A OR".split()
     gaps = [" ", "  ", "\n", "\n ", "\t", "// or\n", "/*", ";", " ;"]
     marks = [",", ";", "=", "+", "(", ")", "'", '"', "!", ".", "12", "é", "_", "-", "))"]
     found = {bytes([b]) for b in range(256)}
-    shapes = [
-        "gw",
-        "wg",
-        "gwg",
-        "wgw",
-        "gwm",
-        "wm",
-        "mw",
-        "mg",
-        "gm",
-        "w",
-        "ww",
-        "gww",
-        "g",
-        "mgw",
-        "wmw",
-        "gwmw",
-        "wwm",
-        "gwwm",
-    ]
+    shapes = "gw wg gwg wgw gwm wm mw mg gm w ww gww g mgw wmw gwmw wwm gwwm".split()
     kinds = {"g": gaps, "w": words, "m": marks}
     for _ in range(140):
         for shape in shapes:
