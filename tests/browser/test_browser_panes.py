@@ -82,9 +82,12 @@ def test_marks_lie_under_their_text(page: Any) -> None:
         json.dumps({"properties": {f"p{i}": {"type": "string" if i < 60 else "strin"} for i in range(70)}}, indent=2),
     )
     page.wait_for_selector("#source-marks mark.error")
-    page.locator("#report button").click()
-    sizes = "id => { const e = document.getElementById(id); return [e.clientWidth, e.clientHeight, e.scrollTop]; }"
-    area, behind = (page.evaluate(sizes, id) for id in ("source", "source-marks"))
+    # Read before the next frame: the marks follow at once, not when the browser tells of the scrolling.
+    area, behind = page.evaluate("""() => {
+        document.querySelector('#report button').click();
+        const parts = [document.getElementById('source'), document.getElementById('source-marks')];
+        return parts.map(part => [part.clientWidth, part.clientHeight, part.scrollTop]);
+    }""")
     assert area == behind
     assert area[2] > 0
     box, pane = page.locator("#source-marks mark").bounding_box(), page.locator("#source").bounding_box()

@@ -55,6 +55,8 @@ export class Editor {
     const height = this.#area.scrollHeight / Math.max(1, this.value.split("\n").length);
     if (height * lines > this.#area.scrollTop + this.#area.clientHeight || height * lines < this.#area.scrollTop)
       this.#area.scrollTop = height * (lines - 3);
+    // The event comes with the next frame. Until then the marks would lie beside their text.
+    this.#follow();
   }
 
   #follow() {
