@@ -256,6 +256,7 @@ void Constraint::allow(std::span<const std::uint32_t> tokens, Work& spare) {
 std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
   const std::vector<Item> items(stacks_->items(config).begin(), stacks_->items(config).end());
   std::vector<std::pair<TermId, std::uint32_t>> pairs;
+  pairs.reserve(2 * items.size());
   for (const Item& item : items) {
     const TermId term = lexicon().clamp_inside(item.label, spare);
     if (stacks_->longest()) {
@@ -278,7 +279,9 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
   // Places that differ only in their return sets give the same tokens.
   std::ranges::sort(pairs);
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
-  std::vector<std::uint32_t> parts{stacks_->accepting(config) ? 1u : 0u, static_cast<std::uint32_t>(pairs.size())};
+  std::vector<std::uint32_t> parts;
+  parts.reserve(2 + 2 * pairs.size());
+  parts = {stacks_->accepting(config) ? 1u : 0u, static_cast<std::uint32_t>(pairs.size())};
   for (const auto& [term, list] : pairs) parts.insert(parts.end(), {term, list});
   for (const Item& item : stacks_->token_items(config))
     if (parts.size() == 2 + 2 * pairs.size() || parts.back() != item.label) parts.push_back(item.label);

@@ -11,6 +11,11 @@
 
 namespace narrows {
 
+namespace {
+// Room that most walks need no more than.
+constexpr std::size_t kUsualDepth = 16, kUsualTokens = 64;
+}  // namespace
+
 std::uint32_t Constraint::add_cross_list(std::span<const std::uint32_t> tokens, std::span<const CrossPart> parts,
                                          std::uint32_t depth, bool deep_enough) {
   const auto id = static_cast<std::uint32_t>(cross_lists_.size());
@@ -135,6 +140,7 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, TermId term, bool any
   const Trie& trie = vocabulary_->trie();
   Walk found;
   found.any_names = any_names;
+  found.tokens.reserve(kUsualTokens);
   ConfigId after = stacks_->after(returns, spare);
   found.reached_cut = stacks_->reached_cut(after);
   found.left_out = stacks_->left_out(after);
@@ -253,7 +259,9 @@ bool Constraint::walk_beyond(const Tree& tree, std::uint32_t root, ConfigId conf
   };
   NameRead name;
   if (found.any_names) follow(name, config, 0);
-  std::vector<Open> path{{tree.end(root), config, first, false, name}};
+  std::vector<Open> path;
+  path.reserve(kUsualDepth);
+  path.push_back({tree.end(root), config, first, false, name});
   for (std::uint32_t node = root + 1; node < tree.end(root);) {
     while (node >= path.back().end) path.pop_back();
     const Open& above = path.back();
