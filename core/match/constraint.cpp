@@ -101,6 +101,7 @@ void Constraint::build(Turn& turn) {
   cross_lists_ = {};
   cross_tokens_ = {};
   cross_parts_ = {};
+  cross_unknown_ = {};
   undecided_ = {};
   decided_.clear();
   decided_ids_.clear();
@@ -133,8 +134,8 @@ std::size_t Constraint::remembered() const {
   if (stacks_ == nullptr) return apart;
   return apart + stacks_->bytes() + network_->bytes() + masks_.bytes() + mask_of_.bytes() + tokens_bytes_ +
          held(dense_) + dense_.size() * (vocabulary_->mask_words() * sizeof(std::uint32_t) + kHeapBlock) +
-         held(mask_parts_) + held(cross_tokens_) + held(cross_parts_) + held(cross_lists_) + held(undecided_) +
-         crossed_.bytes() + decided_.bytes() + decided_ids_.bytes() + mask_ids_.bytes();
+         held(mask_parts_) + held(cross_tokens_) + held(cross_parts_) + held(cross_unknown_) + held(cross_lists_) +
+         held(undecided_) + crossed_.bytes() + decided_.bytes() + decided_ids_.bytes() + mask_ids_.bytes();
 }
 
 void Constraint::drop_old() {
@@ -319,6 +320,7 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
   const auto has = [&](std::uint32_t t) { return ((bits[t >> 5] >> (t & 31)) & 1) != 0; };
   const auto flip = [&](std::uint32_t t) { bits[t >> 5] ^= 1u << (t & 31); };
   for (std::size_t i = 0; i < terms; ++i) {
+    if (parts[2 + 2 * i] == kNever) continue;
     const Inside& inside = lexicon().inside(parts[2 + 2 * i], spare);
     if (inside.dense == kNone) continue;
     if (inside.dense == first) {  // what one of the two lacks the other may have
@@ -344,7 +346,7 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
     }
   }
   for (std::size_t i = 0; i < terms; ++i) {
-    allow(lexicon().inside(parts[2 + 2 * i], spare).tokens, spare);
+    if (const TermId term = parts[2 + 2 * i]; term != kNever) allow(lexicon().inside(term, spare).tokens, spare);
     if (const std::uint32_t list = parts[3 + 2 * i]; list != kNone)
       allow(std::span(cross_tokens_).subspan(cross_lists_[list].first, cross_lists_[list].count), spare);
   }

@@ -16,6 +16,7 @@
 
 #include "match/home.hpp"
 #include "match/known.hpp"
+#include "match/region.hpp"
 #include "match/stacks.hpp"
 
 namespace narrows {
@@ -120,7 +121,7 @@ class Constraint {
   static void write(const Mask& mask, std::span<std::uint32_t> row);
   // match/crossings.cpp
   std::uint32_t cross(TermId term, SetId returns, Work& work);
-  std::uint32_t cross_top(TermId term, SetId returns, SetId top, std::uint32_t depth, Work& work);
+  std::uint32_t cross_top(TermId term, SetId returns, SetId top, std::uint32_t depth, std::uint32_t before, Work& work);
   bool takes_all(ConfigId config, Groups bytes, Work& work);
   // A token that depends on the names that were read before.
   struct Undecided {
@@ -128,7 +129,8 @@ class Constraint {
     std::uint32_t head;  // its bytes before the place where it leaves the terminal
     std::uint32_t name;  // all that it depends on is that this one was not read; kNone where this is not known
   };
-  // A record whose tokens leave a terminal, and the list of those that leave it in turn, or kNone.
+  // A record whose tokens leave a terminal, and the list of those that leave it in turn, or kNone. Or no record
+  // (kNever), and the list that was made for less of the stack.
   using CrossPart = std::pair<TermId, std::uint32_t>;
   // The tokens that leave a terminal, as one walk found them.
   struct Walk {
@@ -136,8 +138,13 @@ class Constraint {
     std::vector<std::uint32_t> tokens;
     std::vector<CrossPart> parts;      // more tokens
     std::vector<Undecided> undecided;  // if the names may be any: the tokens, in place of that
-    bool reached_cut = false;          // some reading reached the cut of the stack
+    bool reached_cut = false;          // some reading reached the cut of the stack: this is not all
     bool left_out = false;             // the names that were read decide about more tokens
+    bool is_merged = false;            // what is below the crossings was laid over each other for it
+    // Nodes of that tree, and of the vocabulary's, at which a reading reached the cut: what is there and below them is
+    // not known.
+    std::vector<std::uint32_t> merged_unknown, unknown;
+    bool is_all() const { return !reached_cut && merged_unknown.empty() && unknown.empty(); }
   };
   // The name that a token reads after any names.
   struct NameRead {
@@ -148,13 +155,13 @@ class Constraint {
   void follow(NameRead& name, ConfigId config, std::uint32_t depth) const;
   std::uint32_t name_in(const NameRead& name, std::span<const std::uint8_t> tail, Work& work);
   ConfigId split_texts(TermId gap, ConfigId after, std::uint32_t depth, Walk& found, Work& work);
-  Walk walk_crossings(SetId returns, TermId term, bool any_names, std::uint32_t depth, Work& work);
+  Walk walk_crossings(SetId returns, TermId term, bool any_names, std::uint32_t depth, std::uint32_t before,
+                      Work& work);
   bool walks_nested(TermId crossings_of, Work& work);
-  bool walk_nested(TermId term, ConfigId after, Walk& found, Work& work);
-  bool walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, Walk& found,
-                   Work& work);
-  std::uint32_t add_cross_list(std::span<const std::uint32_t> tokens, std::span<const CrossPart> parts,
-                               std::uint32_t depth, bool deep_enough);
+  void walk_nested(TermId term, ConfigId after, Region region, Walk& found, Work& work);
+  void walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, Region region,
+                   Walk& found, std::vector<std::uint32_t>& unknown, Work& work);
+  std::uint32_t add_cross_list(const Walk& walk, std::uint32_t depth);
   std::uint32_t decide(std::uint32_t list, SetId returns, Work& work);
   // match/longest.cpp
   std::uint32_t cross_longest(ConfigId config, Work& work);
@@ -184,16 +191,21 @@ class Constraint {
   // Tokens that leave a terminal, by the terminal's (clamped) term and the top of the stack below it. Also the
   // tokens that depend on the names read before.
   struct CrossList {
-    std::uint32_t first, count;
-    std::uint32_t first_part, parts;
-    std::uint32_t first_undecided, undecided;
-    std::uint32_t depth;  // of the stack, which no token reads beyond
-    bool deep_enough;
+    std::uint32_t first = 0, count = 0;
+    std::uint32_t first_part = 0, parts = 0;
+    std::uint32_t first_undecided = 0, undecided = 0;
+    std::uint32_t first_unknown = 0, merged_unknown = 0, unknown = 0;  // as a walk has them, and so many of each
+    std::uint32_t depth = 0;                                           // of the stack, which no token reads beyond
+    bool reached_cut = false;                                          // there is nothing, and all is unknown
+    bool is_merged = false;
+    bool is_all() const { return !reached_cut && merged_unknown + unknown == 0; }
+    bool is_empty() const { return count == 0 && parts == 0 && undecided == 0; }
   };
   StepMap crossed_;  // by the longest match: by the configuration, cut, and its depth
   std::vector<CrossList> cross_lists_;
   std::vector<std::uint32_t> cross_tokens_;
   std::vector<CrossPart> cross_parts_;
+  std::vector<std::uint32_t> cross_unknown_;
   std::vector<Undecided> undecided_;
   StepMap decided_;           // by list and return set: the list of those that are allowed there
   IdTable decided_ids_;       // such lists, by their tokens

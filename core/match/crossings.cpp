@@ -16,49 +16,63 @@ namespace {
 constexpr std::size_t kUsualDepth = 16, kUsualTokens = 64;
 }  // namespace
 
-std::uint32_t Constraint::add_cross_list(std::span<const std::uint32_t> tokens, std::span<const CrossPart> parts,
-                                         std::uint32_t depth, bool deep_enough) {
+std::uint32_t Constraint::add_cross_list(const Walk& walk, std::uint32_t depth) {
   const auto id = static_cast<std::uint32_t>(cross_lists_.size());
-  const auto at = [](const auto& all) { return static_cast<std::uint32_t>(all.size()); };
-  cross_lists_.push_back(
-      {at(cross_tokens_), at(tokens), at(cross_parts_), at(parts), at(undecided_), 0, depth, deep_enough});
-  cross_tokens_.insert(cross_tokens_.end(), tokens.begin(), tokens.end());
-  cross_parts_.insert(cross_parts_.end(), parts.begin(), parts.end());
+  CrossList list;
+  list.depth = depth;
+  list.reached_cut = walk.reached_cut;
+  list.is_merged = walk.is_merged;
+  const auto add = [&](auto& all, std::uint32_t& first, std::uint32_t& count, const auto& more) {
+    first = static_cast<std::uint32_t>(all.size());
+    if (walk.reached_cut) return;
+    count = static_cast<std::uint32_t>(more.size());
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  add(cross_tokens_, list.first, list.count, walk.tokens);
+  add(cross_parts_, list.first_part, list.parts, walk.parts);
+  add(undecided_, list.first_undecided, list.undecided, walk.undecided);
+  std::uint32_t first = 0;  // after those of the merged tree
+  add(cross_unknown_, list.first_unknown, list.merged_unknown, walk.merged_unknown);
+  add(cross_unknown_, first, list.unknown, walk.unknown);
+  cross_lists_.push_back(list);
   return id;
 }
 
 // The list of tokens that end the terminal somewhere inside and go on with what follows it. They depend on the top of
-// the stack alone, as far down as the tokens reach: the walk is done, and remembered, for the top that proves deep
-// enough. Few depend on the names that were read: those that end the next name, too. They are kept apart.
+// the stack alone, as far down as the tokens reach. Most do not reach far: their list is the same for all places with
+// such a top. The others are walked again with more of the stack, and have a list of their own, with that list as its
+// part. Few tokens depend on the names that were read: those that end the next name, too. They are kept apart.
 std::uint32_t Constraint::cross(TermId term, SetId returns, Work& spare) {
   TermId of = lexicon().inside(term, spare).crossings_of;
   if (lexicon().inside(of, spare).crossings.empty()) return kNone;
   if (walks_nested(of, spare)) of = term;  // that depends on the term's own record
+  std::uint32_t before = kNone;
   for (std::uint32_t depth = 2;; depth *= 2) {
     const SetId top = stacks_->top(returns, depth, Names::kUnknown, spare);
-    const std::uint32_t known = cross_top(of, returns, top, depth, spare);
+    const std::uint32_t known = cross_top(of, returns, top, depth, before, spare);
     const CrossList& list = cross_lists_[known];
-    if (list.deep_enough) return list.count == 0 && list.parts == 0 && list.undecided == 0 ? kNone : known;
+    if (list.is_all()) return list.is_empty() ? kNone : known;
+    if (!list.reached_cut) before = known;
   }
 }
 
-// The list for one depth of the stack. It is empty, and says so, where that is not deep enough.
-std::uint32_t Constraint::cross_top(TermId term, SetId returns, SetId top, std::uint32_t depth, Work& spare) {
+// The list for one depth of the stack. `before`: that of a smaller depth, which is part of it, or kNone.
+std::uint32_t Constraint::cross_top(TermId term, SetId returns, SetId top, std::uint32_t depth, std::uint32_t before,
+                                    Work& spare) {
   if (const std::uint32_t known = crossed_.find(term, top); known != kNone) return known;
-  Walk sure = walk_crossings(top, term, false, depth, spare);
-  Walk all;
-  if (sure.left_out && !sure.reached_cut)
-    all = walk_crossings(stacks_->top(returns, depth, Names::kAny, spare), term, true, depth, spare);
-  const bool deep_enough = !sure.reached_cut && !all.reached_cut;
-  const std::uint32_t made =
-      deep_enough ? add_cross_list(sure.tokens, sure.parts, depth, true) : add_cross_list({}, {}, depth, false);
-  if (deep_enough && sure.left_out) {
-    sort_ids(sure.tokens, vocabulary_->size());
-    spare.spend(4 * (sure.tokens.size() + all.undecided.size()));
-    std::ranges::copy_if(all.undecided, std::back_inserter(undecided_),
-                         [&](const Undecided& u) { return !std::ranges::binary_search(sure.tokens, u.token); });
-    cross_lists_[made].undecided = static_cast<std::uint32_t>(undecided_.size()) - cross_lists_[made].first_undecided;
+  Walk found = walk_crossings(top, term, false, depth, before, spare);
+  if (found.left_out && found.is_all()) {
+    const SetId any = stacks_->top(returns, depth, Names::kAny, spare);
+    const Walk all = walk_crossings(any, term, true, depth, before, spare);
+    found.reached_cut = !all.is_all();
+    sort_ids(found.tokens, vocabulary_->size());
+    spare.spend(4 * (found.tokens.size() + all.undecided.size()));
+    std::ranges::copy_if(all.undecided, std::back_inserter(found.undecided),
+                         [&](const Undecided& u) { return !std::ranges::binary_search(found.tokens, u.token); });
   }
+  found.reached_cut = found.reached_cut || (found.left_out && !found.is_all());
+  if (before != kNone && !cross_lists_[before].is_empty()) found.parts.emplace_back(kNever, before);
+  const std::uint32_t made = add_cross_list(found, depth);
   crossed_.insert(term, top, made);
   return made;
 }
@@ -93,7 +107,9 @@ std::uint32_t Constraint::decide(std::uint32_t list, SetId returns, Work& spare)
                                 allowed);
     });
     if (known == kNone) {
-      known = add_cross_list(allowed, {}, 0, true);
+      Walk found;
+      found.tokens = std::move(allowed);
+      known = add_cross_list(found, 0);
       decided_ids_.insert(hash, known);
     }
     decided_.insert(list, returns, known);
@@ -125,8 +141,8 @@ ConfigId Constraint::split_texts(TermId gap, ConfigId after, std::uint32_t depth
     const TermId of = lexicon().inside(both, spare).crossings_of;
     std::uint32_t list = kNone;
     if (!lexicon().inside(of, spare).crossings.empty()) {
-      list = cross_top(walks_nested(of, spare) ? both : of, item.returns, item.returns, depth, spare);
-      found.reached_cut = !cross_lists_[list].deep_enough;
+      list = cross_top(walks_nested(of, spare) ? both : of, item.returns, item.returns, depth, kNone, spare);
+      found.reached_cut = !cross_lists_[list].is_all();
       if (found.reached_cut) return kDead;
     }
     found.parts.emplace_back(both, list);
@@ -134,9 +150,10 @@ ConfigId Constraint::split_texts(TermId gap, ConfigId after, std::uint32_t depth
   return found.parts.empty() ? after : stacks_->only(after, others, spare);
 }
 
-// Ends early, with no more than that said, where some reading came down to where the stack was cut.
+// Ends early, with no more than that said, where the stack was cut too high for all tokens. `before`: what is known from
+// a list for less of the stack is left out.
 Constraint::Walk Constraint::walk_crossings(SetId returns, TermId term, bool any_names, std::uint32_t depth,
-                                            Work& spare) {
+                                            std::uint32_t before, Work& spare) {
   const Trie& trie = vocabulary_->trie();
   Walk found;
   found.any_names = any_names;
@@ -146,24 +163,37 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, TermId term, bool any
   found.left_out = stacks_->left_out(after);
   if (found.reached_cut || stacks_->items(after).empty()) return found;
   const TermId crossings_of = lexicon().inside(term, spare).crossings_of;
-  if (crossings_of == term && !stacks_->has_names() && lexicon().is_gap(term, spare))
+  if (before == kNone && crossings_of == term && !stacks_->has_names() && lexicon().is_gap(term, spare))
     after = split_texts(term, after, depth, found, spare);
   if (found.reached_cut || after == kDead) return found;
+  const auto unknown = [&](const Tree& tree, bool is_merged) {
+    if (before == kNone) return Region();
+    const CrossList& list = cross_lists_[before];
+    const auto all = std::span(cross_unknown_).subspan(list.first_unknown, list.merged_unknown + list.unknown);
+    return Region(tree, is_merged ? all.first(list.merged_unknown) : all.last(list.unknown));
+  };
+  Region region = unknown(trie, false);
   if (walks_nested(crossings_of, spare)) {
-    walk_nested(term, after, found, spare);
+    walk_nested(term, after, region, found, spare);
     return found;
   }
   const ByteSet first = stacks_->first(after, spare);
-  const Beyond* beyond = lexicon().beyond(crossings_of, spare);
-  if (beyond != nullptr && !walk_beyond(beyond->merged, 0, after, first, found, spare)) return found;
+  const bool may_be_merged = before == kNone || cross_lists_[before].is_merged;
+  const Beyond* beyond = may_be_merged ? lexicon().beyond(crossings_of, spare) : nullptr;
+  found.is_merged = beyond != nullptr;
+  if (beyond != nullptr)
+    walk_beyond(beyond->merged, 0, after, first, unknown(beyond->merged, true), found, found.merged_unknown, spare);
   const Groups first_groups = groups_of(first);
   const auto& crossings = beyond != nullptr ? beyond->great : lexicon().inside(crossings_of, spare).crossings;
   for (std::size_t i = 0; i < crossings.size(); ++i) {
     if (i % 64 == 0) check_memory();
     spare.spend(1);
     if ((trie.groups_below(crossings[i]) & first_groups) == 0) continue;
-    if (!walk_beyond(trie, crossings[i], after, first, found, spare)) break;
+    if (region.place(crossings[i]) == Region::Place::outside) continue;
+    walk_beyond(trie, crossings[i], after, first, region, found, found.unknown, spare);
   }
+  std::ranges::sort(found.unknown);  // crossings may lie below each other
+  found.unknown.erase(std::unique(found.unknown.begin(), found.unknown.end()), found.unknown.end());
   return found;
 }
 
@@ -173,8 +203,8 @@ bool Constraint::walks_nested(TermId crossings_of, Work& spare) {
 
 // All tokens beyond many crossings, in one pass over the trie. Crossings may lie below each other: there, all readings
 // are followed together, so that no node is visited twice. What is all in the term's own record is left out: its mask
-// has that, too. False where the stack was cut too high.
-bool Constraint::walk_nested(TermId term, ConfigId after, Walk& found, Work& spare) {
+// has that, too.
+void Constraint::walk_nested(TermId term, ConfigId after, Region region, Walk& found, Work& spare) {
   struct Open {
     std::uint32_t end;
     ConfigId config;  // kDead: no reading is here, but there are crossings below
@@ -206,6 +236,12 @@ bool Constraint::walk_nested(TermId term, ConfigId after, Walk& found, Work& spa
     const std::uint32_t end = trie.end(node);
     const std::uint8_t byte = trie.byte(node);
     while (crossing != crossings.end() && *crossing < node) ++crossing;
+    const Region::Place place = region.place(node);
+    if (place == Region::Place::outside) {
+      crossing = std::lower_bound(crossing, crossings.end(), end);
+      node = end;
+      continue;
+    }
     const bool crosses =
         crossing != crossings.end() && *crossing == node && (trie.groups_below(node) & groups_after) != 0;
     const bool may_be_inside = is_dense && end > node + 8 && (crossing == crossings.end() || *crossing >= end);
@@ -216,13 +252,16 @@ bool Constraint::walk_nested(TermId term, ConfigId after, Walk& found, Work& spa
     }
     ConfigId next = above.config != kDead && above.first.has(byte) ? stacks_->step(above.config, byte, spare) : kDead;
     if (next != kDead) {
-      found.reached_cut = stacks_->reached_cut(next);
-      if (found.reached_cut) return false;
-      const bool all = end > node + 8 && takes_all(next, trie.groups_below(node), spare);
-      const auto tokens = all ? trie.tokens_below(node) : trie.tokens_at(node);
-      spare.spend(tokens.size() / 4);
-      found.tokens.insert(found.tokens.end(), tokens.begin(), tokens.end());
-      if (all) {
+      const bool reached_cut = stacks_->reached_cut(next);
+      if (reached_cut) found.unknown.push_back(node);
+      const bool adds = place == Region::Place::inside && !reached_cut;
+      const bool all = adds && end > node + 8 && takes_all(next, trie.groups_below(node), spare);
+      if (adds) {
+        const auto tokens = all ? trie.tokens_below(node) : trie.tokens_at(node);
+        spare.spend(tokens.size() / 4);
+        found.tokens.insert(found.tokens.end(), tokens.begin(), tokens.end());
+      }
+      if (all || reached_cut) {
         crossing = std::lower_bound(crossing, crossings.end(), end);
         node = end;
         continue;
@@ -243,13 +282,11 @@ bool Constraint::walk_nested(TermId term, ConfigId after, Walk& found, Work& spa
     const bool asks = next != kDead && trie.end(node) < end;  // an only child need not be asked for
     path.push_back({end, next, asks ? stacks_->first(next, spare) : ByteSet::all()});
   }
-  return true;
 }
 
-// All tokens below a node, which the configuration has reached. Its first bytes are known. False where the stack was cut
-// too high.
-bool Constraint::walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, Walk& found,
-                             Work& spare) {
+// All tokens below a node, which the configuration has reached. Its first bytes are known.
+void Constraint::walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, Region region,
+                             Walk& found, std::vector<std::uint32_t>& unknown, Work& spare) {
   struct Open {
     std::uint32_t end;
     ConfigId config;
@@ -270,31 +307,35 @@ bool Constraint::walk_beyond(const Tree& tree, std::uint32_t root, ConfigId conf
     spare.spend(1 + passed);
     const std::uint8_t byte = tree.byte(node);
     const std::uint32_t end = tree.end(node);
-    const ConfigId next = above.all               ? above.config
-                          : above.first.has(byte) ? stacks_->step(above.config, byte, spare)
-                                                  : kDead;
+    const Region::Place place = region.place(node);
+    const ConfigId next = place == Region::Place::outside ? kDead
+                          : above.all                     ? above.config
+                          : above.first.has(byte)         ? stacks_->step(above.config, byte, spare)
+                                                          : kDead;
     if (next == kDead) {
       node = end;
       continue;
     }
     if (stacks_->reached_cut(next)) {
-      found.reached_cut = true;
-      return false;
+      unknown.push_back(node);
+      node = end;
+      continue;
     }
     const bool doubtful = stacks_->doubtful(next);
     found.left_out = found.left_out || doubtful || stacks_->left_out(next);
-    const bool all = above.all || (end > node + 8 && takes_all(next, tree.groups_below(node), spare));
+    const bool is_inside = place == Region::Place::inside;
+    const bool all = above.all || (is_inside && end > node + 8 && takes_all(next, tree.groups_below(node), spare));
     if (found.any_names) {
       const auto depth = static_cast<std::uint32_t>(path.size());
       name = above.name;
       follow(name, next, depth);
       name.unclear = name.unclear || all;
-      for (std::uint32_t t : tree.tokens_at(node)) {
+      for (std::uint32_t t : is_inside ? tree.tokens_at(node) : std::span<const std::uint32_t>()) {
         const auto bytes = vocabulary_->trie().token(t);
         const auto head = static_cast<std::uint32_t>(bytes.size() - depth);
         if (!doubtful) found.undecided.push_back({t, head, name_in(name, bytes.subspan(head), spare)});
       }
-    } else if (!doubtful) {
+    } else if (is_inside && !doubtful) {
       const auto tokens = all ? tree.tokens_below(node) : tree.tokens_at(node);
       spare.spend(tokens.size() / 4);
       found.tokens.insert(found.tokens.end(), tokens.begin(), tokens.end());
@@ -309,7 +350,6 @@ bool Constraint::walk_beyond(const Tree& tree, std::uint32_t root, ConfigId conf
     const bool asks = !all && tree.end(node) < end;
     path.push_back({end, next, asks ? stacks_->first(next, spare) : ByteSet::all(), all, name});
   }
-  return true;
 }
 
 // What the name is known to be after one byte more.

@@ -29,12 +29,11 @@ std::uint32_t Constraint::cross_longest(ConfigId config, Work& spare) {
     const ConfigId top = stacks_->top_config(config, depth, spare);
     std::uint32_t known = crossed_.find(top, 0);
     if (known == kNone) {
-      const Walk found = walk_longest(top, crossings, spare);
-      known = found.reached_cut ? add_cross_list({}, {}, depth, false) : add_cross_list(found.tokens, {}, depth, true);
+      known = add_cross_list(walk_longest(top, crossings, spare), depth);
       crossed_.insert(top, 0, known);
     }
     const CrossList& list = cross_lists_[known];
-    if (list.deep_enough) return list.count == 0 ? kNone : known;
+    if (list.is_all()) return list.is_empty() ? kNone : known;
   }
 }
 
