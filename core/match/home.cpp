@@ -14,10 +14,11 @@ void Home::renew() {
   const std::unique_lock lock(memory_);
   lexicon_.swap(made);
   ++epoch_;
+  count();
 }
 
 bool Home::make_room() {
-  if (lexicon_->bytes() <= std::max(max_bytes_, 2 * needed_alone_)) return false;
+  if (bytes() <= std::max(max_bytes_, 2 * needed_alone_)) return false;
   renew();
   return true;
 }

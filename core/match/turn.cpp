@@ -9,19 +9,18 @@ Turn::Turn(Constraint& constraint, Spent& spent)
   lane.add_tokens(spent_.tokens - spent_.counted);
   spent_.counted = spent_.tokens;
   left_here_ = lane.call_work();
-  lexicon_bytes_ = constraint_.lexicon().bytes();
+  lexicon_bytes_ = lane.home().bytes();
   epoch_ = lane.home().epoch();
 }
 
 Turn::~Turn() {
   settle();
-  if (!is_apart_) {
-    const std::uint64_t now = constraint_.lexicon().bytes();
-    const std::uint64_t before = constraint_.lane().home().epoch() == epoch_ ? lexicon_bytes_ : 0;
-    constraint_.lane().spend(0, now - std::min(now, before));
-  }
   constraint_.drop_old();
   constraint_.count();
+  if (is_apart_) return;
+  const std::uint64_t now = constraint_.lane().home().bytes();
+  const std::uint64_t before = constraint_.lane().home().epoch() == epoch_ ? lexicon_bytes_ : 0;
+  constraint_.lane().spend(0, now - std::min(now, before));
 }
 
 void Turn::settle() {
