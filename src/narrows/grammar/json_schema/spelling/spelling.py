@@ -197,14 +197,14 @@ class Spelling:
         characters match; `has_empty`: whether the empty key does."""
         if not keys and not languages:
             return ir.Distinct(cast(ir.Lexeme, self.string), self.names)
-        parts = [self.characters, *languages]
+        # A language is of strings, unless it says what they are not. The core reads it sooner by itself.
+        is_text = any(_says_no_more(language) for language in languages)
+        parts = [*languages] if is_text else [self.characters, *languages]
         if keys and self.escapes == "minimal":
             parts.append(ir.Not(ir.Literals(tuple([json_text.minimal(key) for key in keys]))))
         elif keys:
             parts.append(ir.Not(ir.alt(*[_every_spelling(key, self.escapes) for key in keys])))
-        # One language alone is of strings, unless it says what they are not. The core reads it sooner by itself.
-        is_alone = len(parts) == 2 and not keys and _says_no_more(parts[1])
-        return ir.Distinct(ir.Lexeme(self.quoted(parts[1] if is_alone else ir.And(tuple(parts)))), self.names)
+        return ir.Distinct(ir.Lexeme(self.quoted(parts[0] if len(parts) == 1 else ir.And(tuple(parts)))), self.names)
 
     def one_of(self, keys: list[str]) -> ir.Node:
         """Any of these keys, spelled as declared ones are."""
