@@ -200,7 +200,7 @@ def walk(matcher: narrows.Matcher, tokens: Sequence[int]) -> list[frozenset[int]
     return masks
 
 
-@pytest.mark.parametrize("limits", [{"constraint_bytes": 48_000}, {"vocabulary_bytes": 60_000}])
+@pytest.mark.parametrize("limits", [{"constraint_bytes": 50_000}, {"vocabulary_bytes": 60_000}])
 def test_nothing_changes_when_what_is_remembered_is_dropped(limits: dict[str, int]) -> None:
     text = greedy(json.dumps({"name": "hello world, " * 20, "n": list(range(60))}).encode())
     expected = walk(vocabulary().compile(Grammar.from_json_schema(SCHEMA)).matcher(), text)
