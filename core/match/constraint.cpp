@@ -120,14 +120,14 @@ bool Constraint::refresh(Turn& turn) {
   lexicon().terms().set_max_depth(static_cast<std::uint32_t>(std::min(limits_.term_depth, kMostTermDepth)));
   // Room for twice what one sequence was seen to need: else several that fit alone would drop each other's at every
   // step.
-  if (fresh() && !over_room()) return false;
+  if (fresh() && counted_ <= room()) return false;
   rebuild(turn);
   return true;
 }
 
-bool Constraint::over_room() const {
-  return remembered() > std::max<std::uint64_t>(limits_.constraint_bytes, 2 * needed_alone_);
-}
+std::uint64_t Constraint::room() const { return std::max<std::uint64_t>(limits_.constraint_bytes, 2 * needed_alone_); }
+
+bool Constraint::over_room() const { return remembered() > room(); }
 
 std::size_t Constraint::remembered() const {
   const std::size_t apart = lane_.is_apart() ? lane_.home().lexicon().bytes() : 0;
@@ -148,7 +148,8 @@ void Constraint::drop_old() {
 void Constraint::count() {
   // The lexicon counts the sorted texts, too: the shared one may keep them longer than this.
   const std::size_t twice = lane_.is_apart() ? ir_.text_bytes : 0;
-  bytes_.store(own_bytes_ + remembered() - twice + held(named_), std::memory_order_relaxed);
+  counted_ = remembered();
+  bytes_.store(own_bytes_ + counted_ - twice + held(named_), std::memory_order_relaxed);
   lane_.home().count();
 }
 

@@ -117,6 +117,7 @@ class Constraint {
   // The lexicon that the configurations refer to is still there.
   bool fresh() const { return lexicon_epoch_ == lane_.home().epoch(); }
   std::size_t remembered() const;
+  std::uint64_t room() const;
   void build(Turn& turn);
   static void write(const Mask& mask, std::span<std::uint32_t> row);
   // match/crossings.cpp
@@ -178,6 +179,7 @@ class Constraint {
   Lane lane_;
   std::atomic<std::uint64_t> bytes_ = 0;
   std::size_t own_bytes_ = 0;  // of the constraint and its IR
+  std::size_t counted_ = 0;    // what was remembered at the end of the last turn
   std::unique_ptr<Network> network_;
   std::unique_ptr<Stacks> stacks_;
   ConfigId start_ = kDead;

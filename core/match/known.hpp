@@ -103,20 +103,19 @@ class Stable {
   }
   void push_back(T value) {
     std::vector<T>& chunk = chunks_[place(size_).chunk];
-    if (chunk.empty()) chunk.reserve(kFirst << place(size_).chunk);
+    if (chunk.empty()) {
+      chunk.reserve(kFirst << place(size_).chunk);
+      held_ += held(chunk);
+    }
     chunk.push_back(std::move(value));
     ++size_;
   }
   void clear() {
     for (std::vector<T>& chunk : chunks_) chunk = {};
-    size_ = 0;
+    size_ = held_ = 0;
   }
   std::size_t size() const { return size_; }
-  std::size_t bytes() const {
-    std::size_t all = 0;
-    for (const std::vector<T>& chunk : chunks_) all += held(chunk);
-    return all;
-  }
+  std::size_t bytes() const { return held_; }
 
  private:
   // The first chunk has so many places, each further one twice as many as the one before.
@@ -130,7 +129,7 @@ class Stable {
   }
 
   std::array<std::vector<T>, 28> chunks_;
-  std::size_t size_ = 0;
+  std::size_t size_ = 0, held_ = 0;
 };
 
 }  // namespace narrows
