@@ -77,21 +77,23 @@ LOSSES = """\
 - **The first mask of a new schema, beside llguidance.** The front ends are Python, and a new schema costs its
   reading, its rules and the tables of its network. Caches of the parts that schemas share were tried, and are in use;
   the common formats are read while the vocabulary is loaded. What is left grows with the schema: 1.1 of llguidance's
-  time at the median. The 99th percentile stands for eight schemas: it was 1.6 of llguidance's time in one run, and 0.6
-  in the next. The time is spread over hundreds of functions. Compiled with mypyc, the front ends took 0.73 of the
-  time, and all up to the first mask 0.78. That is not kept: it needs a package for each version of Python, and reads
-  the same code by other rules. A schema that was seen before costs a look-up.
-- **The mean and p99 of masks, beside glrmask.** glrmask makes a table of the whole grammar first, which takes it tens
-  of milliseconds of CPU time for each new schema. narrows makes a mask when it is asked for. It is ahead at the median
-  and at p99.9, an eighth behind at the mean, and at p99 it takes three times as long (in other runs, twice: that is
-  glrmask's number, which varies between 31 and 60 us). What is behind is what is new: the tokens that end one part of a
-  grammar and go on in the next are looked for at each place anew. Their trees are laid over each other, so that each of
-  their ends is walked once; walks stop at bytes that cannot follow; keys that came before are looked up by name. That
-  took the mean to a quarter of what it was.
+  time at the median. The 99th percentile stands for eight schemas: it was 1.3 and 1.6 of llguidance's time in some
+  runs, and 0.6 in another. The time is spread over hundreds of functions. Compiled with mypyc, the front ends took
+  0.73 of the time, and all up to the first mask 0.78. That is not kept: it needs a package for each version of Python,
+  and reads the same code by other rules. A schema that was seen before costs a look-up.
+- **p99 of masks, beside glrmask.** glrmask makes a table of the whole grammar first, which takes it tens of
+  milliseconds of CPU time for each new schema. narrows makes a mask when it is asked for. It is ahead at the median and
+  at p99.9. The means are nearly the same: in the last runs narrows' was 1.02 and 1.04 of glrmask's. At p99 it takes
+  three times as long (in other runs, twice: that is glrmask's number, which varies between 25 and 60 us). What is
+  behind is what is new: the tokens that end one part of a grammar and go on in the next are looked for at each place
+  anew. Their trees are laid over each other, so that each of their ends is walked once; walks stop at bytes that cannot
+  follow; what depends on little of the stack is shared by all places with that top; keys that came before are looked up
+  by name. That took the mean to a quarter of what it was. What is left is spread over many functions. Lists of
+  children in place of jumps over subtrees, and no rows for terms that are seldom asked, were measured and gave nothing.
 - **Masks over a millisecond.** Fewer than two in ten thousand, mostly in strings with a pattern. Where a pattern leaves
   out characters that many tokens have, such as `^(.+)/(.+)$` or `^(\\S+\\s+){0,99}\\S+$`, many tokens have to be read:
   1 to 3 ms. A pattern beside a length of a few characters, `format: regex`, or a key that may be one of several
-  patterns', takes up to 9 ms. An internationalised e-mail address takes 13 to 24, as nearly every token may be a part
+  patterns', takes up to 6 ms. An internationalised e-mail address takes 11 to 13, as nearly every token may be a part
   of it, and in several ways.
 - **The first delta of a stream, where any line may be a call.** Answers of a format share what reads text: 10 us make a
   parser, and the first delta takes 7 more (mean of all formats: 9). What reads a call has state of its own, and is made
@@ -99,9 +101,9 @@ LOSSES = """\
   us. The first answer of a format in a process takes 65 us more, and 930 at most.
 - **Languages.** The first names of a text take narrows the longest: 40,000 tokens begin one, alone or after white
   space, and each kind of name makes its records when it is first met. So in SQL and in arithmetic the longest mask
-  takes twice as long as llguidance's. On average narrows is ahead in every language. In SQL a name may be many
-  keywords, and all readings count; llguidance's lexer takes the longest match, and so has one reading. glrmask has made
-  its tables before.
+  takes twice as long as llguidance's, and in an e-mail address 1.4 times. On average narrows is ahead in every
+  language. In SQL a name may be many keywords, and all readings count; llguidance's lexer takes the longest match, and
+  so has one reading. glrmask has made its tables before.
 """
 
 
