@@ -90,6 +90,12 @@ LOSSES = """\
   follow; what depends on little of the stack is shared by all places with that top; keys that came before are looked up
   by name. That took the mean to a quarter of what it was. What is left is spread over many functions. Lists of
   children in place of jumps over subtrees, and no rows for terms that are seldom asked, were measured and gave nothing.
+- **Some features, beside glrmask.** Of 200 optional keys, each one that is left is a reading of its own, and all are
+  read on at each comma: five times glrmask's mean. Keys that are not declared come once with narrows. So what may
+  follow changes with each key of an open object or of a map by pattern: twice. In patterns and e-mail addresses each
+  state of the automaton has a record, which is made when a text first comes there: two to three times.
+- **Compilation and all masks of a text.** Together they take half of llguidance's time. More than half of that is the
+  compilation, so faster masks alone would not change much.
 - **Masks over a millisecond.** Fewer than two in ten thousand, mostly in strings with a pattern. Where a pattern leaves
   out characters that many tokens have, such as `^(.+)/(.+)$` or `^(\\S+\\s+){0,99}\\S+$`, many tokens have to be read:
   1 to 3 ms. A pattern beside a length of a few characters, `format: regex`, or a key that may be one of several
