@@ -99,10 +99,6 @@ void Constraint::build(Turn& turn) {
   mask_ids_.clear();
   crossed_.clear();
   cross_lists_ = {};
-  cross_tokens_ = {};
-  cross_parts_ = {};
-  cross_unknown_ = {};
-  undecided_ = {};
   decided_.clear();
   decided_ids_.clear();
   dense_ = {};
@@ -134,8 +130,8 @@ std::size_t Constraint::remembered() const {
   if (stacks_ == nullptr) return apart;
   return apart + stacks_->bytes() + network_->bytes() + masks_.bytes() + mask_of_.bytes() + tokens_bytes_ +
          held(dense_) + dense_.size() * (vocabulary_->mask_words() * sizeof(std::uint32_t) + kHeapBlock) +
-         held(mask_parts_) + held(cross_tokens_) + held(cross_parts_) + held(cross_unknown_) + held(cross_lists_) +
-         held(undecided_) + crossed_.bytes() + decided_.bytes() + decided_ids_.bytes() + mask_ids_.bytes();
+         held(mask_parts_) + cross_lists_.bytes() + crossed_.bytes() + decided_.bytes() + decided_ids_.bytes() +
+         mask_ids_.bytes();
 }
 
 void Constraint::drop_old() {
@@ -269,8 +265,7 @@ std::uint32_t Constraint::make_mask(ConfigId config, Work& spare) {
     pairs.emplace_back(term, list);
     for (std::size_t i = pairs.size() - 1; i < pairs.size(); ++i) {  // lists may have lists
       if (pairs[i].second == kNone) continue;
-      const CrossList& of = cross_lists_[pairs[i].second];
-      const auto more = std::span(cross_parts_).subspan(of.first_part, of.parts);
+      const auto more = cross_lists_.parts(pairs[i].second);
       pairs.insert(pairs.end(), more.begin(), more.end());
     }
     spare.spend(8);
@@ -348,8 +343,7 @@ Constraint::Mask Constraint::combine(std::span<const std::uint32_t> parts, Work&
   }
   for (std::size_t i = 0; i < terms; ++i) {
     if (const TermId term = parts[2 + 2 * i]; term != kNever) allow(lexicon().inside(term, spare).tokens, spare);
-    if (const std::uint32_t list = parts[3 + 2 * i]; list != kNone)
-      allow(std::span(cross_tokens_).subspan(cross_lists_[list].first, cross_lists_[list].count), spare);
+    if (const std::uint32_t list = parts[3 + 2 * i]; list != kNone) allow(cross_lists_.tokens(list), spare);
   }
   for (std::uint32_t label : parts.subspan(2 + 2 * terms)) allow(network_->token_set(label), spare);
   if (parts[0] == 1) allow(vocabulary_->end_tokens(), spare);

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "match/cross_lists.hpp"
 #include "match/home.hpp"
 #include "match/known.hpp"
 #include "match/region.hpp"
@@ -124,29 +125,6 @@ class Constraint {
   std::uint32_t cross(TermId term, SetId returns, Work& work);
   std::uint32_t cross_top(TermId term, SetId returns, SetId top, std::uint32_t depth, std::uint32_t before, Work& work);
   bool takes_all(ConfigId config, Groups bytes, Work& work);
-  // A token that depends on the names that were read before.
-  struct Undecided {
-    std::uint32_t token;
-    std::uint32_t head;  // its bytes before the place where it leaves the terminal
-    std::uint32_t name;  // all that it depends on is that this one was not read; kNone where this is not known
-  };
-  // A record whose tokens leave a terminal, and the list of those that leave it in turn, or kNone. Or no record
-  // (kNever), and the list that was made for less of the stack.
-  using CrossPart = std::pair<TermId, std::uint32_t>;
-  // The tokens that leave a terminal, as one walk found them.
-  struct Walk {
-    bool any_names = false;  // names that are not known may be any
-    std::vector<std::uint32_t> tokens;
-    std::vector<CrossPart> parts;      // more tokens
-    std::vector<Undecided> undecided;  // if the names may be any: the tokens, in place of that
-    bool reached_cut = false;          // some reading reached the cut of the stack: this is not all
-    bool left_out = false;             // the names that were read decide about more tokens
-    bool is_merged = false;            // what is below the crossings was laid over each other for it
-    // Nodes of that tree, and of the vocabulary's, at which a reading reached the cut: what is there and below them is
-    // not known.
-    std::vector<std::uint32_t> merged_unknown, unknown;
-    bool is_all() const { return !reached_cut && merged_unknown.empty() && unknown.empty(); }
-  };
   // The name that a token reads after any names.
   struct NameRead {
     bool begun = false;       // all readings were reading one
@@ -155,19 +133,18 @@ class Constraint {
   };
   void follow(NameRead& name, ConfigId config, std::uint32_t depth) const;
   std::uint32_t name_in(const NameRead& name, std::span<const std::uint8_t> tail, Work& work);
-  ConfigId split_texts(TermId gap, ConfigId after, std::uint32_t depth, Walk& found, Work& work);
-  Walk walk_crossings(SetId returns, TermId term, bool any_names, std::uint32_t depth, std::uint32_t before,
-                      Work& work);
+  ConfigId split_texts(TermId gap, ConfigId after, std::uint32_t depth, CrossWalk& found, Work& work);
+  CrossWalk walk_crossings(SetId returns, TermId term, bool any_names, std::uint32_t depth, std::uint32_t before,
+                           Work& work);
   bool walks_nested(TermId crossings_of, Work& work);
-  void walk_nested(TermId term, ConfigId after, Region region, Walk& found, Work& work);
+  void walk_nested(TermId term, ConfigId after, Region region, CrossWalk& found, Work& work);
   void walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, Region region,
-                   Walk& found, std::vector<std::uint32_t>& unknown, Work& work);
-  std::uint32_t add_cross_list(const Walk& walk, std::uint32_t depth);
+                   CrossWalk& found, std::vector<std::uint32_t>& unknown, Work& work);
   std::uint32_t decide(std::uint32_t list, SetId returns, Work& work);
   // match/longest.cpp
   std::uint32_t cross_longest(ConfigId config, Work& work);
-  Walk walk_longest(ConfigId config, std::span<const std::uint32_t> crossings, Work& work);
-  bool walk_after(ConfigId config, std::uint32_t node, Walk& found, Work& work);
+  CrossWalk walk_longest(ConfigId config, std::span<const std::uint32_t> crossings, Work& work);
+  bool walk_after(ConfigId config, std::uint32_t node, CrossWalk& found, Work& work);
   // match/constraint.cpp
   void allow(std::span<const std::uint32_t> tokens, Work& work);
   std::uint32_t make_mask(ConfigId config, Work& work);
@@ -192,23 +169,8 @@ class Constraint {
   std::vector<std::vector<std::uint32_t>> dense_;  // rows, which stay where they are
   // Tokens that leave a terminal, by the terminal's (clamped) term and the top of the stack below it. Also the
   // tokens that depend on the names read before.
-  struct CrossList {
-    std::uint32_t first = 0, count = 0;
-    std::uint32_t first_part = 0, parts = 0;
-    std::uint32_t first_undecided = 0, undecided = 0;
-    std::uint32_t first_unknown = 0, merged_unknown = 0, unknown = 0;  // as a walk has them, and so many of each
-    std::uint32_t depth = 0;                                           // of the stack, which no token reads beyond
-    bool reached_cut = false;                                          // there is nothing, and all is unknown
-    bool is_merged = false;
-    bool is_all() const { return !reached_cut && merged_unknown + unknown == 0; }
-    bool is_empty() const { return count == 0 && parts == 0 && undecided == 0; }
-  };
   StepMap crossed_;  // by the longest match: by the configuration, cut, and its depth
-  std::vector<CrossList> cross_lists_;
-  std::vector<std::uint32_t> cross_tokens_;
-  std::vector<CrossPart> cross_parts_;
-  std::vector<std::uint32_t> cross_unknown_;
-  std::vector<Undecided> undecided_;
+  CrossLists cross_lists_;
   StepMap decided_;           // by list and return set: the list of those that are allowed there
   IdTable decided_ids_;       // such lists, by their tokens
   bool making_bits_ = false;  // the mask that is being made starts from a dense one

@@ -16,28 +16,6 @@ namespace {
 constexpr std::size_t kUsualDepth = 16, kUsualTokens = 64;
 }  // namespace
 
-std::uint32_t Constraint::add_cross_list(const Walk& walk, std::uint32_t depth) {
-  const auto id = static_cast<std::uint32_t>(cross_lists_.size());
-  CrossList list;
-  list.depth = depth;
-  list.reached_cut = walk.reached_cut;
-  list.is_merged = walk.is_merged;
-  const auto add = [&](auto& all, std::uint32_t& first, std::uint32_t& count, const auto& more) {
-    first = static_cast<std::uint32_t>(all.size());
-    if (walk.reached_cut) return;
-    count = static_cast<std::uint32_t>(more.size());
-    all.insert(all.end(), more.begin(), more.end());
-  };
-  add(cross_tokens_, list.first, list.count, walk.tokens);
-  add(cross_parts_, list.first_part, list.parts, walk.parts);
-  add(undecided_, list.first_undecided, list.undecided, walk.undecided);
-  std::uint32_t first = 0;  // after those of the merged tree
-  add(cross_unknown_, list.first_unknown, list.merged_unknown, walk.merged_unknown);
-  add(cross_unknown_, first, list.unknown, walk.unknown);
-  cross_lists_.push_back(list);
-  return id;
-}
-
 // The list of tokens that end the terminal somewhere inside and go on with what follows it. They depend on the top of
 // the stack alone, as far down as the tokens reach. Most do not reach far: their list is the same for all places with
 // such a top. The others are walked again with more of the stack, and have a list of their own, with that list as its
@@ -50,7 +28,7 @@ std::uint32_t Constraint::cross(TermId term, SetId returns, Work& spare) {
   for (std::uint32_t depth = 2;; depth *= 2) {
     const SetId top = stacks_->top(returns, depth, Names::kUnknown, spare);
     const std::uint32_t known = cross_top(of, returns, top, depth, before, spare);
-    const CrossList& list = cross_lists_[known];
+    const CrossLists::List& list = cross_lists_[known];
     if (list.is_all()) return list.is_empty() ? kNone : known;
     if (!list.reached_cut) before = known;
   }
@@ -60,10 +38,10 @@ std::uint32_t Constraint::cross(TermId term, SetId returns, Work& spare) {
 std::uint32_t Constraint::cross_top(TermId term, SetId returns, SetId top, std::uint32_t depth, std::uint32_t before,
                                     Work& spare) {
   if (const std::uint32_t known = crossed_.find(term, top); known != kNone) return known;
-  Walk found = walk_crossings(top, term, false, depth, before, spare);
+  CrossWalk found = walk_crossings(top, term, false, depth, before, spare);
   if (found.left_out && found.is_all()) {
     const SetId any = stacks_->top(returns, depth, Names::kAny, spare);
-    const Walk all = walk_crossings(any, term, true, depth, before, spare);
+    const CrossWalk all = walk_crossings(any, term, true, depth, before, spare);
     found.reached_cut = !all.is_all();
     sort_ids(found.tokens, vocabulary_->size());
     spare.spend(4 * (found.tokens.size() + all.undecided.size()));
@@ -72,7 +50,7 @@ std::uint32_t Constraint::cross_top(TermId term, SetId returns, SetId top, std::
   }
   found.reached_cut = found.reached_cut || (found.left_out && !found.is_all());
   if (before != kNone && !cross_lists_[before].is_empty()) found.parts.emplace_back(kNever, before);
-  const std::uint32_t made = add_cross_list(found, depth);
+  const std::uint32_t made = cross_lists_.add(found, depth);
   crossed_.insert(term, top, made);
   return made;
 }
@@ -86,8 +64,7 @@ std::uint32_t Constraint::decide(std::uint32_t list, SetId returns, Work& spare)
     std::vector<std::uint32_t> allowed;
     std::vector<NameSet> read;
     const bool is_read = stacks_->names_above(returns, cross_lists_[list].depth, read, spare);
-    const auto [first, count] = std::pair(cross_lists_[list].first_undecided, cross_lists_[list].undecided);
-    for (const Undecided& u : std::span(undecided_).subspan(first, count)) {
+    for (const Undecided& u : cross_lists_.undecided(list)) {
       spare.spend(2 + read.size());
       if (is_read && u.name != kNone &&
           std::ranges::none_of(read, [&](NameSet names) { return stacks_->names().has(names, u.name); })) {
@@ -103,13 +80,12 @@ std::uint32_t Constraint::decide(std::uint32_t list, SetId returns, Work& spare)
     }
     const std::uint64_t hash = hash_words(4, allowed);
     known = allowed.empty() ? kNoList : decided_ids_.find(hash, [&](std::uint32_t id) {
-      return std::ranges::equal(std::span(cross_tokens_).subspan(cross_lists_[id].first, cross_lists_[id].count),
-                                allowed);
+      return std::ranges::equal(cross_lists_.tokens(id), allowed);
     });
     if (known == kNone) {
-      Walk found;
+      CrossWalk found;
       found.tokens = std::move(allowed);
-      known = add_cross_list(found, 0);
+      known = cross_lists_.add(found, 0);
       decided_ids_.insert(hash, known);
     }
     decided_.insert(list, returns, known);
@@ -129,7 +105,7 @@ bool Constraint::takes_all(ConfigId config, Groups bytes, Work& spare) {
 
 // The texts after white space that many tokens begin, as records (automata/gaps.cpp). Returns the configuration without
 // them.
-ConfigId Constraint::split_texts(TermId gap, ConfigId after, std::uint32_t depth, Walk& found, Work& spare) {
+ConfigId Constraint::split_texts(TermId gap, ConfigId after, std::uint32_t depth, CrossWalk& found, Work& spare) {
   const std::vector<Item> items(stacks_->items(after).begin(), stacks_->items(after).end());
   std::vector<Item> others;
   for (const Item& item : items) {
@@ -152,10 +128,10 @@ ConfigId Constraint::split_texts(TermId gap, ConfigId after, std::uint32_t depth
 
 // Ends early, with no more than that said, where the stack was cut too high for all tokens. `before`: what is known from
 // a list for less of the stack is left out.
-Constraint::Walk Constraint::walk_crossings(SetId returns, TermId term, bool any_names, std::uint32_t depth,
-                                            std::uint32_t before, Work& spare) {
+CrossWalk Constraint::walk_crossings(SetId returns, TermId term, bool any_names, std::uint32_t depth,
+                                     std::uint32_t before, Work& spare) {
   const Trie& trie = vocabulary_->trie();
-  Walk found;
+  CrossWalk found;
   found.any_names = any_names;
   found.tokens.reserve(kUsualTokens);
   ConfigId after = stacks_->after(returns, spare);
@@ -168,9 +144,7 @@ Constraint::Walk Constraint::walk_crossings(SetId returns, TermId term, bool any
   if (found.reached_cut || after == kDead) return found;
   const auto unknown = [&](const Tree& tree, bool is_merged) {
     if (before == kNone) return Region();
-    const CrossList& list = cross_lists_[before];
-    const auto all = std::span(cross_unknown_).subspan(list.first_unknown, list.merged_unknown + list.unknown);
-    return Region(tree, is_merged ? all.first(list.merged_unknown) : all.last(list.unknown));
+    return Region(tree, is_merged ? cross_lists_.merged_unknown(before) : cross_lists_.unknown(before));
   };
   Region region = unknown(trie, false);
   if (walks_nested(crossings_of, spare)) {
@@ -204,7 +178,7 @@ bool Constraint::walks_nested(TermId crossings_of, Work& spare) {
 // All tokens beyond many crossings, in one pass over the trie. Crossings may lie below each other: there, all readings
 // are followed together, so that no node is visited twice. What is all in the term's own record is left out: its mask
 // has that, too.
-void Constraint::walk_nested(TermId term, ConfigId after, Region region, Walk& found, Work& spare) {
+void Constraint::walk_nested(TermId term, ConfigId after, Region region, CrossWalk& found, Work& spare) {
   struct Open {
     std::uint32_t end;
     ConfigId config;  // kDead: no reading is here, but there are crossings below
@@ -286,7 +260,7 @@ void Constraint::walk_nested(TermId term, ConfigId after, Region region, Walk& f
 
 // All tokens below a node, which the configuration has reached. Its first bytes are known.
 void Constraint::walk_beyond(const Tree& tree, std::uint32_t root, ConfigId config, const ByteSet& first, Region region,
-                             Walk& found, std::vector<std::uint32_t>& unknown, Work& spare) {
+                             CrossWalk& found, std::vector<std::uint32_t>& unknown, Work& spare) {
   struct Open {
     std::uint32_t end;
     ConfigId config;

@@ -29,22 +29,22 @@ std::uint32_t Constraint::cross_longest(ConfigId config, Work& spare) {
     const ConfigId top = stacks_->top_config(config, depth, spare);
     std::uint32_t known = crossed_.find(top, 0);
     if (known == kNone) {
-      known = add_cross_list(walk_longest(top, crossings, spare), depth);
+      known = cross_lists_.add(walk_longest(top, crossings, spare), depth);
       crossed_.insert(top, 0, known);
     }
-    const CrossList& list = cross_lists_[known];
+    const CrossLists::List& list = cross_lists_[known];
     if (list.is_all()) return list.is_empty() ? kNone : known;
   }
 }
 
 // Goes down to each of the crossings, in the order of the trie, and from there on.
-Constraint::Walk Constraint::walk_longest(ConfigId config, std::span<const std::uint32_t> crossings, Work& spare) {
+CrossWalk Constraint::walk_longest(ConfigId config, std::span<const std::uint32_t> crossings, Work& spare) {
   const Trie& trie = vocabulary_->trie();
   struct Open {
     std::uint32_t end, child;  // the first child that has not been passed
     ConfigId config;
   };
-  Walk found;
+  CrossWalk found;
   found.reached_cut = stacks_->reached_cut(config);
   std::vector<Open> path{{trie.end(0), 1, config}};
   ConfigId seen = kNone;
@@ -85,7 +85,7 @@ Constraint::Walk Constraint::walk_longest(ConfigId config, std::span<const std::
 }
 
 // All tokens at and below a node, which the configuration has reached. False where the stack was cut too high.
-bool Constraint::walk_after(ConfigId config, std::uint32_t from, Walk& found, Work& spare) {
+bool Constraint::walk_after(ConfigId config, std::uint32_t from, CrossWalk& found, Work& spare) {
   const Trie& trie = vocabulary_->trie();
   struct Open {
     std::uint32_t end;
