@@ -1,7 +1,7 @@
 // Lists of the tokens that leave a terminal, as walks have found them (match/crossings.cpp, match/longest.cpp).
 //
-// They are only ever added to, in flat arrays. A list may have others as its parts, which were there before it. So each
-// token stands in one of them, and masks of many places share them.
+// They are only ever added to, in flat arrays. A list may have others as its parts, which were there before it. So what
+// many places have in common is kept once.
 #pragma once
 
 #include <cstdint>
