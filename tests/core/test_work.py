@@ -128,6 +128,22 @@ def test_text_with_many_states_is_read_beside_text_without(vocabulary: Vocabular
     assert constraint.stats()["shared_states"] - before < most * len(text)
 
 
+def test_keys_by_a_pattern_beside_declared_ones_have_no_state_for_each_number() -> None:
+    """With a state for each length that a key may still have, the mask takes eight times as much."""
+    choose = random.Random(5)
+    words = {"".join(choose.choices("etaoin_", k=choose.randint(2, 9))).encode() for _ in range(2_000)}
+    few = Vocabulary([bytes([b]) for b in range(256)] + sorted(words))
+    schema = {
+        "type": "object",
+        "properties": {"index": {"type": "string"}},
+        "patternProperties": {"^[a-z_]{1,255}$": {"type": "integer"}},
+        "additionalProperties": False,
+    }
+    matcher = few.compile(Grammar.from_json_schema(schema), limits=Limits(step_work=35_000)).matcher()
+    assert matcher.accept_bytes(b'{"')
+    matcher.fill_mask(np.zeros((few.size + 31) // 32, np.int32))
+
+
 def words(count: int, begin: int = 0) -> str:
     """Words of 3 to 10 letters, as alternatives of a pattern."""
     letters = "abcdefghijklmnopqrstuvwxyz"
