@@ -12,6 +12,9 @@ namespace narrows {
 
 namespace {
 constexpr std::uint32_t kFewChildren = 6;  // a row takes as long as so many steps
+
+// Units of work, for what the states of a text and of a counter are together.
+constexpr std::uint64_t kPair = 8, kIntersect = 32;
 }  // namespace
 
 // A record that is being made: what the wider one has, less what is taken away.
@@ -258,7 +261,7 @@ bool Lexicon::walk_within(const Within& start, Inside& made, Work& work) {
     }
     return counts[at];
   };
-  const auto is_alive = [&](TermId text, TermId counter, TermId now) {
+  const auto ask = [&](TermId text, TermId counter, TermId now) {
     const Numbers& bound = left(counter);
     const bool goes_on = start.bound.min > 0 || !terms_[text].plain;  // all_go_on
     const std::uint64_t enough = is_asked  ? kNoBound
@@ -268,7 +271,16 @@ bool Lexicon::walk_within(const Within& start, Inside& made, Work& work) {
     const CounterState state{now, start.bound.items};
     const Life life = bound.is_known ? known_end(text, state, bound.min, bound.max) : Life::unknown;
     if (life != Life::unknown) return life == Life::alive;
+    work.spend(kIntersect);
     return alive(terms_.cat(terms_.both(std::vector<TermId>{text, counter}), start.rest), work);
+  };
+  StepMap alive_of;  // by states of the two: most nodes lead to few
+  const auto is_alive = [&](TermId text, TermId counter, TermId now) {
+    if (const std::uint32_t known = alive_of.find(text, counter); known != kNone) return known != 0;
+    work.spend(kPair);
+    const bool found = ask(text, counter, now);
+    alive_of.insert(text, counter, found ? 1 : 0);
+    return found;
   };
   // No token below the node is so long that the counters matter.
   const auto is_far = [&](TermId counter, std::uint32_t node) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "automata/byteset.hpp"
@@ -146,6 +147,10 @@ class Terms {
   // Cached by term.
   std::uint64_t longest_way(TermId term);
 
+  // Units of work for the parts of alternatives that were compared since the last call: up to 2,000 for an alternation
+  // that was made. To be spent by whoever makes many.
+  std::uint64_t compared() { return std::exchange(compared_, 0) / 2; }
+
   const Term& operator[](TermId id) const { return terms_[id]; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(terms_.size()); }
   std::size_t bytes() const;
@@ -186,7 +191,7 @@ class Terms {
   bool part_counts_less(TermId id, TermId other, int depth);
 
   std::uint32_t max_depth_ = 1'000;
-  std::uint64_t compared_ = 0;  // parts of alternatives, since the last derivative
+  std::uint64_t compared_ = 0;  // a unit is some 5 ns, and a comparison half of that
   std::vector<Term> terms_;
   std::vector<TermId> children_;
   std::vector<ByteSet> sets_;
