@@ -276,7 +276,7 @@ bool Lexicon::walk_within(const Within& start, Inside& made, Work& work) {
   };
   StepMap alive_of;  // by states of the two: most nodes lead to few
   const auto is_alive = [&](TermId text, TermId counter, TermId now) {
-    if (const std::uint32_t known = alive_of.find(text, counter); known != kNone) return known != 0;
+    if (const std::uint32_t before = alive_of.find(text, counter); before != kNone) return before != 0;
     work.spend(kPair);
     const bool found = ask(text, counter, now);
     alive_of.insert(text, counter, found ? 1 : 0);
