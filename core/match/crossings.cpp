@@ -265,14 +265,15 @@ void Constraint::walk_beyond(const Tree& tree, std::uint32_t root, ConfigId conf
     std::uint32_t end;
     ConfigId config;
     ByteSet first;
-    bool all;  // whatever comes is allowed
+    Groups stays;  // of bytes that lead back to the configuration
+    bool all;      // whatever comes is allowed
     NameRead name;
   };
   NameRead name;
   if (found.any_names) follow(name, config, 0);
   std::vector<Open> path;
   path.reserve(kUsualDepth);
-  path.push_back({tree.end(root), config, first, false, name});
+  path.push_back({tree.end(root), config, first, stacks_->stays(config, spare), false, name});
   for (std::uint32_t node = root + 1; node < tree.end(root);) {
     while (node >= path.back().end) path.pop_back();
     const Open& above = path.back();
@@ -282,8 +283,9 @@ void Constraint::walk_beyond(const Tree& tree, std::uint32_t root, ConfigId conf
     const std::uint8_t byte = tree.byte(node);
     const std::uint32_t end = tree.end(node);
     const Region::Place place = region.place(node);
+    const bool stays = above.all || (above.stays & group_of(byte)) != 0;
     const ConfigId next = place == Region::Place::outside ? kDead
-                          : above.all                     ? above.config
+                          : stays                         ? above.config
                           : above.first.has(byte)         ? stacks_->step(above.config, byte, spare)
                                                           : kDead;
     if (next == kDead) {
@@ -320,9 +322,14 @@ void Constraint::walk_beyond(const Tree& tree, std::uint32_t root, ConfigId conf
     }
     ++node;
     if (node == end) continue;
+    if (stays) {
+      path.push_back({end, next, above.first, above.stays, all, name});
+      continue;
+    }
     // An only child need not be asked for.
     const bool asks = !all && tree.end(node) < end;
-    path.push_back({end, next, asks ? stacks_->first(next, spare) : ByteSet::all(), all, name});
+    path.push_back({end, next, asks ? stacks_->first(next, spare) : ByteSet::all(),
+                    asks ? stacks_->stays(next, spare) : 0, all, name});
   }
 }
 

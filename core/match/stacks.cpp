@@ -282,7 +282,9 @@ ConfigId Stacks::step(ConfigId config, std::uint8_t byte, Work& work) {
     if (next != kEmpty) draft.terms.push_back({next, returns});
   }
   ConfigId to = kDead;
-  if (!longest_) {
+  if (!longest_ && ended.size() == 1 && draft.terms.empty()) {
+    to = after(ended[0], work);  // the same for every terminal that ends there
+  } else if (!longest_) {
     if (!ended.empty()) close(ended, false, draft, work);
     to = intern_config(draft, work);
   } else if (!draft.terms.empty() || !ended.empty()) {
@@ -329,6 +331,16 @@ ConfigId Stacks::merge(ConfigId x, ConfigId y, Work& work) {
     draft.tokens.insert(draft.tokens.end(), token_items(c).begin(), token_items(c).end());
   }
   return intern_config(draft, work);
+}
+
+Groups Stacks::stays(ConfigId config, Work& work) {
+  const Config& c = configs_[config];
+  if (c.terms != 1 || c.tokens != 0 || c.next != kNone || c.reached_cut || c.left_out || accepting(config)) return 0;
+  const Item item = items_[c.first];
+  const Term& term = lexicon_.terms()[item.label];
+  if (term.nullable || term.op == Op::literals || term.op == Op::substrings) return 0;
+  if ((set_reads_[item.returns] & (kName | kNoToken)) != 0) return 0;
+  return lexicon_.loops(item.label, work);
 }
 
 ConfigId Stacks::after(SetId returns, Work& work) {

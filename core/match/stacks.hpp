@@ -103,6 +103,8 @@ class Stacks {
   // Bytes that some reading can take next; and those that an open terminal can take.
   const ByteSet& first(ConfigId config, Work& work);
   ByteSet first_open(ConfigId config, Work& work);
+  // Groups of bytes of which each leads back to the configuration, as far as the bytes of one token can tell.
+  Groups stays(ConfigId config, Work& work);
   // The configuration with all sets cut (top).
   ConfigId top_config(ConfigId config, std::uint32_t depth, Work& work);
   // Where the text stands if a terminal with this return set ended here.
