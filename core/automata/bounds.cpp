@@ -262,22 +262,44 @@ Lexicon::Bound Lexicon::bound_of(TermId term, bool also_least) {
   return found;
 }
 
-// The list of the states of `first`, to which a state is added where it is none of them.
-std::uint32_t Lexicon::list_with(TermId state, TermId first, Work& work) {
-  if (const std::uint32_t known = list_of_.find(state, 0); known != kNone) return known;
-  auto made = states_of(first, work);  // may reach a limit, or come here for another: only then it has its number
-  if (std::ranges::find(made->states, state) == made->states.end()) made->states.push_back(state);
-  const auto at = static_cast<std::uint32_t>(lists_.size());
-  for (TermId one : made->states)
-    if (list_of_.find(one, 0) == kNone) list_of_.insert(one, 0, at);
+std::uint32_t Lexicon::keep_list(std::unique_ptr<States> made) {
   list_bytes_ += sizeof(States) + kHeapBlock + held(made->states);
   lists_.push_back(std::move(made));
+  return static_cast<std::uint32_t>(lists_.size() - 1);
+}
+
+// The list of the states of a term, of which it is the first.
+std::uint32_t Lexicon::list_of(TermId first, Work& work) {
+  if (const std::uint32_t known = list_of_.find(first, 0); known != kNone) return known;
+  auto made = states_of(first, work);  // may reach a limit, or come here for another: only then it has its number
+  if (made->states.empty()) made->states.push_back(first);
+  const std::vector<TermId> states = made->states;
+  const std::uint32_t at = keep_list(std::move(made));
+  list_of_.insert(first, 0, at);
+  for (TermId one : states)
+    if (list_with_.find(one, one) == kNone) list_with_.insert(one, one, at);
+  return at;
+}
+
+// A list that has a state, and all that comes after it. Or that of `first`, to which the state is added: then nothing is
+// said of what comes after it.
+std::uint32_t Lexicon::list_with(TermId state, TermId first, Work& work) {
+  if (const std::uint32_t known = list_with_.find(state, state); known != kNone) return known;
+  if (const std::uint32_t known = list_with_.find(state, first); known != kNone) return known;
+  const std::uint32_t own = list_of(first, work);
+  if (const std::uint32_t known = list_with_.find(state, state); known != kNone) return known;
+  auto made = std::make_unique<States>();
+  made->states = lists_[own]->states;
+  made->ends = lists_[own]->ends;
+  made->states.push_back(state);
+  const std::uint32_t at = keep_list(std::move(made));
+  list_with_.insert(state, first, at);
   return at;
 }
 
 // Whether a term is one of the states of `first`, as far as these are few.
 bool Lexicon::is_state(TermId term, TermId first, Work& work) {
-  const States& list = *lists_[list_with(first, first, work)];
+  const States& list = *lists_[list_of(first, work)];
   return list.ends != 0 && std::ranges::find(list.states, term) != list.states.end();
 }
 

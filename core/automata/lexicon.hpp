@@ -169,6 +169,8 @@ class Lexicon {
   static constexpr std::uint64_t kManyStates = 2'001;
   std::uint64_t most_states(TermId term, Work& work);
   bool has_few_states(TermId term, Work& work) { return most_states(term, work) < kManyStates; }
+  std::uint32_t keep_list(std::unique_ptr<States> made);
+  std::uint32_t list_of(TermId first, Work& work);
   std::uint32_t list_with(TermId state, TermId first, Work& work);
   bool is_state(TermId term, TermId first, Work& work);
   bool holds_only(TermId text, TermId first, TermId from, Work& work);
@@ -334,7 +336,8 @@ class Lexicon {
   std::vector<TermId> clamped_inside_;            // the same
   StepMap unbounded_of_;  // by term, and 0 for an intersection's greatest numbers or 1 for its own counters
   std::vector<Unbounded> unbounded_;
-  StepMap list_of_;  // by term: the list that it is a state of
+  StepMap list_of_;    // by term: the list of its states
+  StepMap list_with_;  // a list, by a state and `first`; by the state twice where the list has all that comes after it
   std::vector<std::unique_ptr<States>> lists_;
   std::size_t list_bytes_ = 0;
   std::vector<std::unique_ptr<Inside>> inside_;  // by clamped term

@@ -124,7 +124,7 @@ bool Lexicon::can_be_counted(TermId character, TermId close, Work& work) {
 
 // No text of the term begins another one. False where it has too many states.
 bool Lexicon::is_prefix_free(TermId term, Work& work) {
-  const States& list = *lists_[list_with(term, term, work)];
+  const States& list = *lists_[list_of(term, work)];
   for (std::size_t i = 0; i < list.states.size() && list.ends != 0; ++i)
     if (((list.ends >> i) & 1) != 0 && list.states[i] != kEmpty) return false;
   return list.ends != 0;
