@@ -186,7 +186,7 @@ Lexicon::Unbounded Lexicon::uncounted(TermId term, Work& work) {
 TermId Lexicon::uncount(TermId term, std::uint32_t depth, std::uint64_t& room, Work& work) {
   constexpr std::uint32_t kMostDepth = 8;
   constexpr std::uint64_t kLeastRoom = 8;  // most tokens have less
-  work.spend(8 + terms_.compared());
+  work.spend(8 + terms_.take_compared());
   const Term t = terms_[term];
   if (depth == kMostDepth) return term;
   if (t.op == Op::repeat) {

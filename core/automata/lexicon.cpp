@@ -418,7 +418,7 @@ TermId Lexicon::step_once(TermId term, std::uint8_t byte, Work& work) {
 
 // A derivative from the rows of the parts, as far as these are known.
 TermId Lexicon::derivative(TermId term, std::uint8_t byte, Work& work) {
-  work.spend(4 + terms_.compared());
+  work.spend(4 + terms_.take_compared());
   const Term t = terms_[term];
   if (t.plain && has_row(term)) return raw_row(term, work).next[byte];
   if (t.op == Op::literals) return terms_.literals_after(t, byte);

@@ -354,7 +354,7 @@ TermId Terms::literals_step(const Term& term, std::uint8_t byte, ByteSet& same) 
 }
 
 TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work) {
-  work.spend(4 + compared());
+  work.spend(4 + take_compared());
   const Term t = terms_[id];
   switch (t.op) {
     case Op::never:

@@ -149,7 +149,7 @@ class Terms {
 
   // Units of work for the parts of alternatives that were compared since the last call: up to 2,000 for an alternation
   // that was made. To be spent by whoever makes many.
-  std::uint64_t compared() { return std::exchange(compared_, 0) / 2; }
+  std::uint64_t take_compared() { return std::exchange(compared_, 0) / 2; }
 
   const Term& operator[](TermId id) const { return terms_[id]; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(terms_.size()); }
