@@ -265,7 +265,7 @@ instructions-update: $(VENV)/.dev ## write bench/instructions/instructions.toml 
 	@$(BIN)/python bench/instructions/instructions.py --update
 
 # With the compiler that builds the core. What a sanitizer reports, or a broken promise, fails the target and names its seed.
-sanitize: $(VENV)/.dev ## the core under ASan with UBSan, and under TSan, on random and on real grammars (SANITIZE_SECONDS=60 for each of six programs)
+sanitize: $(VENV)/.dev ## the core under ASan with UBSan, and under TSan, on random and on real grammars (SANITIZE_SECONDS=60 for each of eight programs)
 	@$(BIN)/python core/fuzz/sanitize.py --seconds $(SANITIZE_SECONDS)
 
 fuzz: $(VENV)/.dev ## the same with new seeds for as long as you like (FUZZ_SECONDS=600 for each program), and the longer random tests

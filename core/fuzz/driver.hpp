@@ -33,6 +33,7 @@ class Input {
   bool empty() const { return at_ >= data_.size(); }
   std::uint8_t byte() { return empty() ? 0 : data_[at_++]; }
   std::uint32_t below(std::uint32_t n) { return byte() % n; }
+  std::span<const std::uint8_t> rest() const { return data_.subspan(at_); }
 
  private:
   std::span<const std::uint8_t> data_;

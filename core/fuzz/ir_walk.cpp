@@ -3,7 +3,8 @@
 //   - a token is in the mask exactly when it is accepted;
 //   - rollback, fork and draft masks give the same masks as the walk itself;
 //   - a shortest end is accepted and ends the text;
-//   - a call that meets a limit leaves the matcher where it stood, however little memory and work there is.
+//   - a call that meets a limit leaves the matcher where it stood, however little memory and work there is;
+//   - masks and ends do not depend on what other grammars have made known in the vocabulary.
 #include "fuzz/random_ir.hpp"
 
 namespace {
@@ -134,10 +135,62 @@ void walk_in_little_room(Input& in) {
   }
 }
 
+// Fills the mask and accepts a token of it, which is returned; kNone where it has none.
+std::uint32_t take_a_step(Matcher& matcher, Input& in) {
+  std::vector<std::uint32_t> row(matcher.constraint().vocabulary().mask_words());
+  matcher.fill_mask(row);
+  const std::uint32_t size = static_cast<std::uint32_t>(32 * row.size()), from = in.byte();
+  for (std::uint32_t i = 0; i < size; ++i)
+    if (const std::uint32_t token = (from + i) % size; has(row, token)) {
+      require(matcher.accept(token), "an allowed token is accepted");
+      return token;
+    }
+  return kNone;
+}
+
+// A grammar on a vocabulary that others have used, and on one that is new: what is known of their terms must not show.
+// The others are nearly the same, so that they share terms.
+void walk_after_others(Input& in) {
+  const fuzz::Words words = fuzz::read_words(in);
+  const auto used = words.vocabulary(fuzz::kPlentyOfBytes), fresh = words.vocabulary(fuzz::kPlentyOfBytes);
+  Limits limits = fuzz::kPlenty;
+  limits.step_work = 500'000;
+  limits.live_items = 512;
+  limits.states = 20'000;
+  std::mt19937_64 random(in.byte());
+  const std::vector<std::uint8_t> data(in.rest().begin(), in.rest().end());
+  for (int other = 0; other < 4; ++other) {
+    auto changed = data;
+    for (int n = 0; n < 6 && !changed.empty(); ++n)
+      changed[random() % std::min<std::size_t>(changed.size(), 250)] = static_cast<std::uint8_t>(random());
+    Input bytes(changed.data(), changed.size());
+    try {
+      Matcher matcher(std::make_shared<Constraint>(used, read_ir(bytes, words.size), limits));
+      for (int step = 0; step < 12 && take_a_step(matcher, bytes) != kNone; ++step) {
+      }
+    } catch (const Error&) {
+    }
+  }
+  const Ir ir = read_ir(in, words.size);
+  Matcher matcher(std::make_shared<Constraint>(used, ir, limits)),
+      judge(std::make_shared<Constraint>(fresh, ir, limits));
+  std::vector<std::uint32_t> row(used->mask_words()), right(row.size());
+  for (int step = 0; step < 12; ++step) {
+    judge.fill_mask(right);
+    matcher.fill_mask(row);
+    require(row == right, "masks do not depend on other grammars");
+    require(matcher.is_accepting() == judge.is_accepting(), "ends do not depend on other grammars");
+    require(matcher.forced_bytes(40) == judge.forced_bytes(40), "what is forced does not depend on other grammars");
+    const std::uint32_t token = take_a_step(matcher, in);
+    if (token == kNone) break;
+    require(judge.accept(token), "an allowed token is accepted");
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  for (const auto walker : {walk, walk_in_little_room}) {
+  for (const auto walker : {walk, walk_in_little_room, walk_after_others}) {
     Input in(data, size);
     try {
       walker(in);

@@ -180,8 +180,27 @@ inline Ir read_ir(Input& in, std::uint32_t vocabulary_size) {
     ir.child_offsets.push_back(static_cast<std::uint32_t>(ir.children.size()));
     regular.push_back(is_regular);
   }
+  std::uint32_t start = nodes - 1;
+  if (regular[start] && in.below(2) == 0) {  // a text with a length, as many strings are
+    const auto add = [&](NodeKind kind, std::uint32_t a, std::uint32_t b) {
+      ir.kinds.push_back(static_cast<std::uint8_t>(kind));
+      ir.a.push_back(a);
+      ir.b.push_back(b);
+      ir.child_offsets.push_back(static_cast<std::uint32_t>(ir.children.size()));
+    };
+    const std::uint32_t letters = add_string(0);
+    for (int k = 0; k < 32; ++k) ir.string_bytes.push_back(k == 12 ? 0x0e : 0);
+    ir.string_offsets.back() = static_cast<std::uint32_t>(ir.string_bytes.size());
+    add(NodeKind::set, letters, 0);
+    ir.children.push_back(nodes);
+    const std::uint32_t least = in.below(4);
+    add(NodeKind::repeat, least, least + in.below(12));
+    ir.children.insert(ir.children.end(), {start, nodes + 1});
+    add(NodeKind::both, 0, 0);
+    start = nodes + 2;
+  }
   for (std::uint32_t r = 0; r < rules; ++r) {
-    ir.rules.push_back(nodes - 1 - r);
+    ir.rules.push_back(r == 0 ? start : nodes - 1 - r);
     ir.rule_names.push_back("r" + std::to_string(r));
   }
   return ir;

@@ -49,6 +49,7 @@ class Program:
 
 PROGRAMS = (
     Program("address", "ir_walk"),
+    Program("address", "text_walk"),
     Program("thread", "races"),
     Program("address", "races"),
     Program("thread", "races", REAL),

@@ -1,5 +1,5 @@
-"""The core under AddressSanitizer and UBSan, on random grammars and vocabularies (core/fuzz/ir_walk.cpp says what it promises), and on
-random texts (core/fuzz/stream_runs.cpp).
+"""The core under AddressSanitizer and UBSan, on random grammars and vocabularies (core/fuzz/ir_walk.cpp says what it
+promises), on strings with patterns and lengths (core/fuzz/text_walk.cpp), and on random output (core/fuzz/stream_runs.cpp).
 
 The short form of `make sanitize`, which has ThreadSanitizer too, and which `.ci/run` calls; so this is left to `make fuzz`.
 Builds the core a second time, which takes most of a minute.
@@ -22,6 +22,7 @@ import sanitize
     ("program", "runs"),
     [
         (sanitize.Program("address", "ir_walk"), 1_500),
+        (sanitize.Program("address", "text_walk"), 1_000),
         (sanitize.Program("address", "stream_runs"), 5_000),
     ],
     ids=lambda value: getattr(value, "title", ""),
