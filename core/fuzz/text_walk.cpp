@@ -273,6 +273,22 @@ class Judge {
     }
     return at;
   }
+  // The bytes that must come next: as long as there is one way to go on, and the text cannot end.
+  std::vector<std::uint8_t> forced(std::size_t at_most, Work& work) {
+    std::vector<std::uint8_t> found;
+    while (found.size() < at_most && !terms()[after(found, work)].nullable) {
+      ByteSet next;
+      found.push_back(0);
+      for (int b = 0; b < 256 && next.count() < 2; ++b) {
+        found.back() = static_cast<std::uint8_t>(b);
+        if (allows(found, work)) next.add(found.back());
+      }
+      found.pop_back();
+      if (next.count() != 1) break;
+      found.push_back(next.first());
+    }
+    return found;
+  }
   bool allows(std::span<const std::uint8_t> bytes, Work& work) { return !regular_.is_never(after(bytes, work), work); }
   void accept(std::span<const std::uint8_t> bytes, Work& work) { at_ = after(bytes, work); }
 
@@ -321,6 +337,26 @@ void use(const std::shared_ptr<Vocabulary>& vocabulary, const fuzz::Words& words
   }
 }
 
+// What else can be asked at a place.
+void ask_more(Matcher& matcher, Judge& judge, const fuzz::Words& words, Input& in, Work& work) {
+  require(matcher.is_accepting() == judge.may_end(), "the text is whole where the judge says so");
+  require(matcher.forced_bytes(12) == judge.forced(12, work), "forced bytes are those that alone may come");
+  std::vector<std::uint8_t> end;
+  for (const Completion& part : matcher.shortest_end()) end.insert(end.end(), part.bytes.begin(), part.bytes.end());
+  require(judge.terms()[judge.after(end, work)].nullable, "a shortest end ends the text");
+  // The tokens that spell the bytes before this place again, or begin to, and then go on.
+  const auto before = bytes_of(words, in.below(words.size - 1));
+  std::vector<std::uint32_t> row((words.size + 31) / 32);
+  matcher.fill_healing_mask(before, row);
+  for (std::uint32_t t = 0; t < words.size - 1; ++t) {
+    const auto word = bytes_of(words, t);
+    const std::size_t same = std::min(word.size(), before.size());
+    const bool spells = std::equal(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(same), before.begin());
+    require(has(row, t) == (spells && judge.allows(word.subspan(same), work)),
+            "a healing mask has what spells the end");
+  }
+}
+
 void walk(Input& in) {
   const fuzz::Words words = read_long_words(in);
   const auto vocabulary = words.vocabulary(in.below(4) == 0 ? 60'000 : fuzz::kPlentyOfBytes);
@@ -352,6 +388,7 @@ void walk(Input& in) {
       require(probe.accept(t) == right, "a token is accepted exactly if the document can end after it");
       if (right) probe.rollback(1);
     }
+    if (in.below(4) == 0) ask_more(probe, judge, words, in, work);
     const std::uint32_t token = some_token(row, words, in);
     if (token == kNone) break;
     require(matcher.accept(token), "an allowed token is accepted");
