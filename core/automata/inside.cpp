@@ -75,12 +75,12 @@ const Inside& Lexicon::inside(TermId term, Work& work) {
 // The term whose record the one of this term can be made beside; kNone where there is none.
 Lexicon::Likeness Lexicon::known_beside(TermId id, bool& passing, Work& work) {
   if (const Likeness like = until_closed(id, work); like.wider != kNone) return like;
-  TermId wider = terms_.wider(id);
+  TermId wider = wider_of(id, work);
   passing = wider != kNone && is_passing(id, work);
   if (!passing && without_most(id, 0, work) == kNone)
     if (const TermId far = without_bounds(id, work).wider; far != kNone)
       return {.wider = far, .unlike = ~Groups{0}, .until = false, .way = inside_[far]->way};
-  while (wider != kNone && !passing && !terms_[wider].plain) wider = terms_.wider(wider);
+  while (wider != kNone && !passing && !terms_[wider].plain) wider = wider_of(wider, work);
   if (wider != kNone) {
     const Groups unlike = parting(id, wider, work);
     if (!passing && unlike == ~Groups{0})

@@ -355,13 +355,21 @@ Groups Lexicon::parting(TermId term, TermId wider, Work& work) {
   return partings_[known];
 }
 
+// Terms::wider, whose work is that of the terms that it makes.
+TermId Lexicon::wider_of(TermId term, Work& work) {
+  const std::size_t before = terms_.size();
+  const TermId wider = terms_.wider(term);
+  work.spend(16 * (terms_.size() - before));
+  return wider;
+}
+
 // A term with the texts that it leaves out, if these are finitely many. It goes on without an end where the term does.
 // So for the keys that no property declares, what is known of all keys holds. A quote may stand before that.
 TermId Lexicon::with_the_few(TermId term, Work& work) {
   std::vector<TermId> heads;
   for (; terms_[term].op == Op::cat && terms_[terms_[term].a].op == Op::literals; term = terms_[term].b)
     heads.push_back(terms_[term].a);
-  for (TermId more = terms_.wider(term); more != kNone; more = terms_.wider(term)) {
+  for (TermId more = wider_of(term, work); more != kNone; more = wider_of(term, work)) {
     const Without own = without(term, more, work);
     if (own.kept == kNone) break;
     if (std::ranges::any_of(own.less, [&](TermId one) { return terms_.endless(one, work); })) break;

@@ -184,6 +184,7 @@ class Lexicon {
   ByteSet apart(TermId term, TermId wider, Work& work);
   bool has_a_way_round(TermId text, TermId left_out, Work& work);
   Groups parting(TermId term, TermId wider, Work& work);
+  TermId wider_of(TermId term, Work& work);
   TermId with_the_few(TermId term, Work& work);
   Groups closing(TermId kept, TermId rest, Work& work);
   Row& row(TermId term, Work& work);

@@ -141,8 +141,18 @@ Terms::Recounted Terms::recount(TermId id, std::vector<Recounted>& found,
   return result;
 }
 
-// The part of a concatenation or an alternation that can be made wider, and the rest as it is.
+// The part of a concatenation or an alternation that can be made wider, and the rest as it is. It is kept: a part that
+// stands in many others would be asked for by each way that leads to it.
 TermId Terms::wider_part(TermId id) {
+  TermId made = wider_of_.find(id, 0);
+  if (made == kNone) {
+    made = make_wider_part(id);
+    wider_of_.insert(id, 0, made == kNone ? kNever : made);
+  }
+  return made == kNever ? kNone : made;
+}
+
+TermId Terms::make_wider_part(TermId id) {
   const Term t = terms_[id];
   if (t.op == Op::alt) {
     std::vector<TermId> made(children(t).begin(), children(t).end());

@@ -408,8 +408,8 @@ TermId Terms::derivative(TermId id, std::uint8_t byte, ByteSet& same, Work& work
 std::size_t Terms::bytes() const {
   return held(terms_) + held(lengths_) + held(ways_) + held(children_) + held(sets_) + table_bytes_ + held(tables_) +
          held(texts_) + escaped_.bytes() + held(endless_) + held(firsts_) + held(first_sets_) + held(clamped_) +
-         held(relaxed_) + held(without_bounds_) + held(loosened_) + term_ids_.bytes() + set_ids_.bytes() +
-         table_ids_.bytes() + text_ids_.bytes();
+         held(relaxed_) + held(without_bounds_) + held(loosened_) + wider_of_.bytes() + term_ids_.bytes() +
+         set_ids_.bytes() + table_ids_.bytes() + text_ids_.bytes();
 }
 
 }  // namespace narrows

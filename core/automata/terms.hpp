@@ -182,6 +182,7 @@ class Terms {
                     const std::function<Recounted(const Term&, TermId item)>& bounded);
   TermId without_last_count(TermId id);
   TermId wider_part(TermId id);
+  TermId make_wider_part(TermId id);
   TermId combine(Op op, std::vector<TermId>& items);
   void drop_lesser_counts(std::vector<TermId>& items);
   static constexpr int kMostNested = 2;  // and so many levels of parts are looked into
@@ -208,6 +209,7 @@ class Terms {
   std::vector<Recounted> relaxed_;         // by term, kNone where not asked for yet
   std::vector<Recounted> without_bounds_;  // the same
   std::vector<TermId> loosened_;           // the same
+  StepMap wider_of_;                       // by term: wider_part; kNever where there is none
   std::vector<std::uint64_t> lengths_;     // by term, of its shortest text
   std::vector<std::uint64_t> ways_;        // by term: longest_way
 };

@@ -279,7 +279,8 @@ RULE = {
 }
 RULES = {"type": "object", "properties": {f"rule {number}": RULE for number in range(39)}}
 # Schemas with a text that met the limit. In the first, an alternative began at each dot of the text, and of each token.
-# In the second, each key had a text of its own for what may come after it.
+# In the second, each key had a text of its own for what may come after it. In the last, the parts of what may come were
+# looked at once for each of the ways that lead to them, 2^40, and no limit counted that.
 LONG_ONES = {
     "a host's name": ({"type": "string", "pattern": HOST}, '"www.example.com"'),
     "a host's name of many parts": ({"type": "string", "pattern": HOST}, f'"{"a-b." * 55}org"'),
@@ -288,9 +289,14 @@ LONG_ONES = {
         {"$ref": "#/$defs/rules", "$defs": {"rules": {"type": "array", "uniqueItems": True, "items": RULES}}},
         '[{"rule 1": "//", "rule 2": "ab"}, {"rule 1": "//", "rule 3": {"rules": [{"rule 1": "cd"}]}}]',
     ),
+    "a loop that looks ahead, with a length": (
+        {"type": "string", "pattern": "^(?:a(?!a)|b)+$", "maxLength": 40},
+        '"ababbab"',
+    ),
 }
 
 
+@pytest.mark.timeout(120, method="thread")  # a loop in the core hears no signal
 @pytest.mark.parametrize("name", LONG_ONES)
 def test_every_mask_of_a_text_is_made(vocabulary: Vocabulary, name: str) -> None:
     schema, text = LONG_ONES[name]
