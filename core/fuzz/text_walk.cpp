@@ -199,8 +199,19 @@ class Reader {
     }
   }
 
+  // A loop that looks ahead: after a first text comes what does not begin with it, or a second one. Each round holds the
+  // one before it twice.
+  Part rounds() {
+    const Part first = letters(), second = letters();
+    const Part ahead = write_.complement(write_.seq({first, write_.complement(write_.alt({}))}));
+    Part rest = write_.alt({first, second});
+    for (std::uint32_t n = in_.below(50); n > 0; --n)
+      rest = write_.alt({write_.seq({first, write_.both({rest, ahead})}), write_.seq({second, rest})});
+    return rest;
+  }
+
   Part text() {
-    switch (in_.below(9)) {
+    switch (in_.below(10)) {
       case 0:
         return any();
       case 1:
@@ -215,6 +226,8 @@ class Reader {
         return write_.both({found(), found(), any()});
       case 6:
         return write_.both({found(), found(), counted()});
+      case 7:
+        return in_.below(2) == 0 ? rounds() : write_.both({rounds(), counted()});
       default:
         return write_.both({found(), counted()});
     }
