@@ -40,9 +40,9 @@ def beyond(root: Tree) -> Status | None:
         if isinstance(node, Concat):
             lengths = [widths[id(item)] for item in node.items]
             ends = [after]
-            for length in reversed(lengths[1:]):
+            for length in reversed(lengths):
                 ends.append(_sum(length, ends[-1]))
-            for item, length, end in zip(node.items, lengths, reversed(ends), strict=True):
+            for item, length, end in zip(node.items, lengths, reversed(ends[:-1]), strict=True):
                 todo.append((item, before, end))
                 before = _sum(before, length)
         elif isinstance(node, Repeat):
