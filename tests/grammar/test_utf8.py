@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from narrows import Grammar
 from narrows.errors import GrammarError, InputError
 from narrows.grammar import ir, json_text, utf8
 from narrows.reference import Reference
@@ -136,6 +138,23 @@ def test_lone_surrogates_have_no_spelling(text: str) -> None:
         json_text.literal(text)
     assert caught.value.code == "lone_surrogate"
     assert caught.value.offset == text.index(max(text, key=lambda c: c >= "\ud800"))
+
+
+@pytest.mark.parametrize(
+    ("front", "text", "code"),
+    [
+        (Grammar.from_gbnf, "root ::= <\ud800>", "gbnf_invalid"),
+        (Grammar.from_gbnf, 'root ::= "\ud800"', "gbnf_invalid"),
+        (Grammar.from_lark, "start: <|\ud800|>", "lark_invalid"),
+        (Grammar.from_lark, 'start: "\ud800"', "lark_invalid"),
+        (Grammar.from_ebnf, "root ::= [\ud800]", "ebnf_invalid"),
+        (Grammar.from_regex, "\\N{a\ud800}", "regex_invalid"),
+    ],
+)
+def test_lone_surrogates_in_a_grammar_are_refused(front: Callable[[str], Grammar], text: str, code: str) -> None:
+    with pytest.raises(GrammarError) as caught:
+        front(text)
+    assert caught.value.code == code
 
 
 def test_unknown_escapes() -> None:

@@ -127,7 +127,10 @@ class GbnfReader(Reader):
         name = self._bracketed_name()
         if negate:
             return ir.Token((), negate=True, names=(f"<{name}>",))
-        return self.ref(name, offset) if self.is_bnf else ir.Marker(f"<{name}>")
+        if self.is_bnf:
+            return self.ref(name, offset)
+        self.source.encoded(name, offset + 1)  # without such a token, it is text
+        return ir.Marker(f"<{name}>")
 
     def _bracketed_name(self) -> str:
         offset = self.pos

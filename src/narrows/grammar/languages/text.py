@@ -47,6 +47,14 @@ class GrammarText:
         line, column = self.place(offset)
         raise GrammarError(f"bad grammar: {message}", code=f"{self.kind}_invalid", line=line, column=column, hint=hint)
 
+    def encoded(self, text: str, offset: int) -> bytes:
+        """A part of the grammar that stands at the offset, as the bytes that a text has. Raises `GrammarError` for half
+        of a surrogate pair."""
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            self.fail("a lone surrogate is not a character", offset + error.start)
+
     def unsupported(self, message: str, offset: int, hint: str | None = None) -> NoReturn:
         line, column = self.place(offset)
         raise UnsupportedError(message, code=f"{self.kind}_unsupported", line=line, column=column, hint=hint)

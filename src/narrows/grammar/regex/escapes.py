@@ -210,7 +210,7 @@ def _python(source: Source, letter: str, flags: frozenset[str], in_class: bool, 
         name = source.until("}", "missing }, unterminated name", offset)
         try:
             return _point(ord(unicodedata.lookup(name)))
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, UnicodeEncodeError):  # a lone surrogate has no UTF-8
             source.fail(f"undefined character name {name!r}", offset)
     if letter in _DECIMAL:
         return _python_digits(source, letter, in_class, offset)

@@ -408,10 +408,7 @@ class _One:
 
     def _characters(self, node: tree.Text) -> ir.Bytes:
         self._text.work.spend(1 + len(node.text) // 16)
-        try:
-            return ir.Bytes(node.text.encode())
-        except UnicodeEncodeError as error:
-            self._text.fail("a lone surrogate is not a character", node.offset + 1 + error.start)
+        return ir.Bytes(self._text.encoded(node.text, node.offset + 1))
 
     def _choice(self, choice: tree.Choice, inner: list[ir.Node]) -> ir.Node:
         """Strings become one set, so that thousands of them are no more readings than one."""

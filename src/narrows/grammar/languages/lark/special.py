@@ -18,6 +18,7 @@ def special_token(text: GrammarText, node: Special) -> ir.Node:
     ids."""
     written = node.text
     if not (written.startswith("<[") and written.endswith("]>")):
+        text.encoded(written, node.offset)  # without such a token, it is text
         return ir.Marker(written)
     inner = written[2:-2]
     if inner == "*":
