@@ -279,12 +279,16 @@ RULE = {
 }
 RULES = {"type": "object", "properties": {f"rule {number}": RULE for number in range(39)}}
 # Schemas with a text that met the limit. In the first, an alternative began at each dot of the text, and of each token.
-# In the second, each key had a text of its own for what may come after it. In the last, the parts of what may come were
-# looked at once for each of the ways that lead to them, 2^40, and no limit counted that.
+# In the one with unique objects, each key had a text of its own for what may come after it. In the last, the parts of what
+# may come were looked at once for each of the ways that lead to them, 2^40, and no limit counted that.
 LONG_ONES = {
     "a host's name": ({"type": "string", "pattern": HOST}, '"www.example.com"'),
     "a host's name of many parts": ({"type": "string", "pattern": HOST}, f'"{"a-b." * 55}org"'),
     "a host's name of parts of one letter": ({"type": "string", "pattern": HOST}, f'"{"q." * 126}com"'),
+    "a host's name whose labels look around": (
+        {"type": "string", "pattern": r"^((?!-)[A-Za-z0-9-]{1,63}(?<!-)\.)+[A-Za-z]{2,6}$", "maxLength": 253},
+        f'"www.ex-ample.{"a-b." * 40}org"',
+    ),
     "unique objects of many keys": (
         {"$ref": "#/$defs/rules", "$defs": {"rules": {"type": "array", "uniqueItems": True, "items": RULES}}},
         '[{"rule 1": "//", "rule 2": "ab"}, {"rule 1": "//", "rule 3": {"rules": [{"rule 1": "cd"}]}}]',

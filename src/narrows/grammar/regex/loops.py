@@ -19,8 +19,8 @@ without them. (Engines leave such rounds out.)
 The characters are divided into the classes that the part tells apart, and each class is one byte here. That is exact
 because every set in the part is a union of classes.
 
-Cost: some 50 us for each state, and a refusal where there are more than some hundred, or where the expression for them
-would be large. Nothing recurses.
+Cost: some 50 us for each state and for each part of the expression, and a refusal where there are more than some
+hundred states or some thousand parts. Parts stand in many others, and are made once. Nothing recurses.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ from narrows.grammar.work import Work
 _MOST_CLASSES = 128
 _MOST_PLACES = 2_000
 _MOST_STATES = 400
-_MOST_TEXT = 20_000
-"""Nodes of the regular expression, if it were written out."""
+_MOST_PARTS = 20_000
+"""Parts that are made for the regular expression. Written out it may be far longer, as it is for `[a-z-]{1,63}(?<!-)`:
+what follows a hyphen and what follows a letter go on together after each character."""
 _PER_STATE = 20
 _PER_PART = 12
 
@@ -93,9 +94,8 @@ _Exit = tuple[int, int]
 """(The first class on the left with the same rest, what is owed)."""
 _Label = tuple[int, ...]
 """The classes of characters, as bits, and the ids of plain parts."""
-_Row = dict[int, tuple[ir.Node, int]]
-"""From a state to each state (0, 1 ...) and each exit (-1, -2 ...): what is read, and how many nodes it has when it is
-written out."""
+_Row = dict[int, ir.Node]
+"""From a state to each state (0, 1 ...) and each exit (-1, -2 ...): what is read."""
 
 
 class _Owed(Regular):
@@ -199,6 +199,7 @@ class _Walk:
         self.opened: dict[int, int] = {}
         """A place with a plain part -> the first place of the graph of that part."""
         self.ways_out: dict[_Exit, int] = {}
+        self.parts = 0
 
     def refusal(self) -> UnsupportedError:
         return UnsupportedError(
@@ -396,7 +397,7 @@ class _Walk:
                 for target, some in labels.items():
                     row[target] = self.read(some)
                 for end in sorted(ends[state]):
-                    row[-1 - self.ways_out.setdefault(end, len(self.ways_out))] = (ir.EMPTY, 1)
+                    row[-1 - self.ways_out.setdefault(end, len(self.ways_out))] = ir.EMPTY
                 rows[number] = row
         users: dict[int, set[int]] = {number: set() for number in rows}
         for number, row in rows.items():
@@ -420,9 +421,9 @@ class _Walk:
             for to in [to for to in rows[number] if to >= 0]:
                 self.put_in(rows[number], to, rows[to])
         ways_out = list(self.ways_out)
-        return {number: {ways_out[-1 - to]: way for to, (way, _) in rows[number].items()} for number in starts}
+        return {number: {ways_out[-1 - to]: way for to, way in rows[number].items()} for number in starts}
 
-    def read(self, labels: list[_Label]) -> tuple[ir.Node, int]:
+    def read(self, labels: list[_Label]) -> ir.Node:
         bits = 0
         parts: dict[int, None] = {}
         for some, *plain in labels:
@@ -431,32 +432,29 @@ class _Walk:
         nodes = [self.loop.plain[part] for part in parts]
         if bits:
             nodes.append(self.loop.encode(self.owed.characters(bits)))
-        return alt(nodes), len(nodes)
+        return alt(nodes)
 
     def close(self, row: _Row, number: int) -> None:
         """The state's way back to itself becomes a repetition."""
         if number not in row:
             return
-        again, size = row.pop(number)
-        again = repeat(again, 0, None)
-        for to, (node, more) in row.items():
-            row[to] = self.counted(seq((again, node), self.work), size + more)
+        again = repeat(row.pop(number), 0, None)
+        for to, node in row.items():
+            row[to] = self.made(seq((again, node), self.work))
 
     def put_in(self, row: _Row, number: int, other: _Row) -> None:
         """Goes on from the state, as its row says."""
-        before, size = row.pop(number)
-        for to, (node, more) in other.items():
+        before = row.pop(number)
+        for to, node in other.items():
             way = seq((before, node), self.work)
-            if to in row:
-                row[to] = self.counted(alt((row[to][0], way)), row[to][1] + size + more)
-            else:
-                row[to] = self.counted(way, size + more)
+            row[to] = self.made(alt((row[to], way)) if to in row else way)
 
-    def counted(self, node: ir.Node, size: int) -> tuple[ir.Node, int]:
+    def made(self, node: ir.Node) -> ir.Node:
         self.work.spend(_PER_STATE // 4)
-        if size > _MOST_TEXT:
+        self.parts += 1
+        if self.parts > _MOST_PARTS:
             raise self.refusal()
-        return node, size
+        return node
 
 
 def _least(part: Tree, work: Work) -> int:
