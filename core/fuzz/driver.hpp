@@ -2,6 +2,7 @@
 // target]`. A failure prints its seed before the process ends: `target 1 SEED` runs that one alone.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -33,7 +34,14 @@ class Input {
   bool empty() const { return at_ >= data_.size(); }
   std::uint8_t byte() { return empty() ? 0 : data_[at_++]; }
   std::uint32_t below(std::uint32_t n) { return byte() % n; }
-  std::span<const std::uint8_t> rest() const { return data_.subspan(at_); }
+  // What is left of the bytes, with a few others among the first of them.
+  std::vector<std::uint8_t> nearly(std::mt19937_64& random) const {
+    constexpr std::size_t kFirst = 150;
+    std::vector<std::uint8_t> bytes(data_.begin() + static_cast<std::ptrdiff_t>(at_), data_.end());
+    for (int n = 0; n < 6 && !bytes.empty(); ++n)
+      bytes[random() % std::min(bytes.size(), kFirst)] = static_cast<std::uint8_t>(random());
+    return bytes;
+  }
 
  private:
   std::span<const std::uint8_t> data_;

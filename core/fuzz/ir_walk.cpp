@@ -158,12 +158,9 @@ void walk_after_others(Input& in) {
   limits.live_items = 512;
   limits.states = 20'000;
   std::mt19937_64 random(in.byte());
-  const std::vector<std::uint8_t> data(in.rest().begin(), in.rest().end());
   for (int other = 0; other < 4; ++other) {
-    auto changed = data;
-    for (int n = 0; n < 6 && !changed.empty(); ++n)
-      changed[random() % std::min<std::size_t>(changed.size(), 250)] = static_cast<std::uint8_t>(random());
-    Input bytes(changed.data(), changed.size());
+    const std::vector<std::uint8_t> data = in.nearly(random);
+    Input bytes(data.data(), data.size());
     try {
       Matcher matcher(std::make_shared<Constraint>(used, read_ir(bytes, words.size), limits));
       for (int step = 0; step < 12 && take_a_step(matcher, bytes) != kNone; ++step) {

@@ -321,18 +321,16 @@ Limits limits() {
 
 // A token of the mask; kNone where it has none but the end.
 std::uint32_t some_token(const std::vector<std::uint32_t>& row, const fuzz::Words& words, Input& in) {
-  const std::uint32_t from = (in.byte() + 256u * in.byte()) % words.size;
+  const std::uint32_t high = in.byte(), from = (256 * high + in.byte()) % words.size;
   for (std::uint32_t i = 0; i < words.size; ++i)
     if (const std::uint32_t t = (from + i) % words.size; has(row, t) && t != words.end_tokens[0]) return t;
   return kNone;
 }
 
 // Nearly the same document, with other patterns and lengths.
-void use(const std::shared_ptr<Vocabulary>& vocabulary, const fuzz::Words& words, Input in, std::uint64_t seed) {
+void use(const std::shared_ptr<Vocabulary>& vocabulary, const fuzz::Words& words, const Input& in, std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::vector<std::uint8_t> data(in.rest().begin(), in.rest().end());
-  for (int n = 0; n < 6 && !data.empty(); ++n)
-    data[random() % std::min<std::size_t>(data.size(), 100)] = static_cast<std::uint8_t>(random());
+  const std::vector<std::uint8_t> data = in.nearly(random);
   Input changed(data.data(), data.size());
   try {
     Judge judge;
