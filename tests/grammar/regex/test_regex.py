@@ -336,7 +336,8 @@ QUICK = 5.0  # seconds on a busy machine; each takes some milliseconds
         ("a" * 70_000, "python", "regex_bytes"),
         ("é" * 40_000, "python", "regex_bytes"),
         (r"(?:\ba?){0,60000}", "python", "ir_nodes"),
-        ("(?:" * 900 + r"\bx" + "){0,100}" * 900, "python", "ir_nodes"),
+        ("(?:" * 900 + r"\bxy?" + "){0,100}" * 900, "python", "ir_nodes"),
+        ("(?:" * 900 + r"\bx" + "){0,100}" * 900, "python", "reading_work"),
     ],
 )
 def test_limits(pattern: str, dialect: regex.Dialect, limit: str) -> None:

@@ -13,10 +13,13 @@ left, and each step is given `rest`: the language of all texts that may follow. 
 This is exact. In a repetition without end that looks around, the rest would have to contain itself: loops.py makes a
 graph of it. Only `(?:(?!x).)*` up to the end of the text is one complement.
 
+A counted repetition of a part that looks around is written out, round by round. If there are many rounds, and each has
+as many characters as the others, it is a repetition without end instead, and what it reads has a length.
+
 Cost: linear in the tree if nothing looks around. Otherwise the cost is multiplied by the number of classes (a few), and
-a counted repetition of a part that looks around is written out. `Limits.reading_work` bounds the work, and
-`Limits.ir_nodes` the nodes. There is no recursion: the functions that walk the tree are generators that yield the calls
-they need, and `run` keeps these on a list.
+by the rounds that are written out. `Limits.reading_work` bounds the work, and `Limits.ir_nodes` the nodes. There is no
+recursion: the functions that walk the tree are generators that yield the calls they need, and `run` keeps these on a
+list.
 """
 
 from __future__ import annotations
@@ -69,6 +72,11 @@ def _placed(lowering: _Lowering, lower: Callable[[_Lowering], ir.Node]) -> ir.No
         raise
 
 
+_FEW_ROUNDS = 32
+"""Rounds that are written out, though their characters could be counted. Up to here masks cost the same, and a
+repetition without end takes longer to read, and may take too many states."""
+_WIDEST = 1 << 62
+"""Nested counts would make large numbers."""
 _STEP_NODES = 32
 """The number of nodes that one step before a rest counts as. It takes about as much time as so many nodes."""
 
@@ -90,8 +98,8 @@ class _Lowering:
         self.cuts: dict[int, tuple[Ranges, list[Ranges]]] = {}
         """id of a set -> (the set, its intersection with each class)."""
         self.nullables: dict[int, tuple[ir.Node, bool]] = {}
-        self.weightless: set[int] = set()
-        """Ids of the parts that match the empty text only."""
+        self.widths: dict[int, int] = {}
+        """id of a part whose matches all have one length, in characters -> that length."""
         self.looks_left = False
         self.classes: list[Ranges] = []
 
@@ -103,9 +111,9 @@ class _Lowering:
         work.spend(len(order))
         for part in order:
             self._lower_plain(part)
-            inner = tree.children(part) if not isinstance(part, Look) else ()
-            if not isinstance(part, (Chars, Behind)) and all(id(child) in self.weightless for child in inner):
-                self.weightless.add(id(part))
+            width = self._width(part)
+            if width is not None and width <= _WIDEST:
+                self.widths[id(part)] = width
         lefts = {left.chars for part in order if isinstance(part, Edge) for left, _ in part.pairs if not _is_free(left)}
         self.looks_left = any(not left.is_anything for p in order if isinstance(p, Edge) for left, _ in p.pairs)
         self.classes = partition(lefts, work) if self.looks_left else []
@@ -146,6 +154,21 @@ class _Lowering:
             return self._seq((before, rest[0]))
         empty = rest[0] if self._nullable(before) else ir.NEVER
         return alt((empty, *self._by_last(before, rest)))
+
+    def _width(self, part: Tree) -> int | None:
+        """The length that all matches of the part have, given those of its parts; None where they differ."""
+        if isinstance(part, Chars):
+            return 1
+        if isinstance(part, (Edge, Look, Behind)):
+            return 0
+        widths = [self.widths.get(id(child)) for child in tree.children(part)]
+        if isinstance(part, Repeat):
+            once = 0 if part.max == 0 else widths[0]
+            return once * part.min if once == 0 or (once and part.min == part.max) else None
+        if isinstance(part, Concat):
+            known = [width for width in widths if width is not None]
+            return sum(known) if len(known) == len(widths) else None
+        return widths[0] if len(set(widths)) == 1 else None if widths else 0
 
     # Parts that do not look around.
 
@@ -251,7 +274,8 @@ class _Lowering:
 
     def _before_repeat(self, part: Repeat, rest: Rest) -> Steps[Rest]:
         item, low, high = part.item, part.min, part.max
-        if id(item) in self.weightless:  # matching once is the same as matching more often
+        width = self.widths.get(id(item))
+        if width == 0:  # matching once is the same as matching more often
             low, high = min(low, 1), 1 if high is None else min(high, 1)
         if high == 0 or (high is not None and high < low):
             return rest if low == 0 else self._same(ir.NEVER)
@@ -262,6 +286,10 @@ class _Lowering:
             to_the_end: Rest | None = yield self._before_end(part, *tempered)
             if to_the_end is not None:
                 return to_the_end
+        if width and max(low, high or 0) > _FEW_ROUNDS:
+            bounds = ir.Repeat(self.encode(utf8.ANY), low * width, None if high is None else high * width)
+            known: Rest = yield self._before_loop(part, min(low, 1), rest, bounds)
+            return known
         if high is None:
             after: Rest = yield self._before_loop(part, min(low, 1), rest)
             low = max(low - 1, 0)
@@ -309,8 +337,9 @@ class _Lowering:
         somewhere = ir.And((ir.Seq((one, self.any_bytes)), alt(refused)))
         return self._same(ir.And((repeat(one, part.min, part.max), ir.Not(ir.Seq((ir.Repeat(one), somewhere))))))
 
-    def _before_loop(self, part: Repeat, low: int, rest: Rest) -> Steps[Rest]:
-        """A repetition without end, at least 0 or 1 times, of a part that looks around."""
+    def _before_loop(self, part: Repeat, low: int, rest: Rest, bounds: ir.Node | None = None) -> Steps[Rest]:
+        """A repetition without end, at least 0 or 1 times, of a part that looks around. What it reads is one of the
+        texts of `bounds`."""
         loop = loops.Loop(
             Repeat(part.item, low, None, part.offset),
             self.encode,
@@ -327,8 +356,10 @@ class _Lowering:
         def way(exit_: loops.Exit) -> ir.Node:
             key = id(exit_.read), exit_.left, id(exit_.owed)
             if key not in known:
-                after = rest[exit_.left]
-                known[key] = self._seq((exit_.read, after if exit_.owed is None else self._both(after, exit_.owed)))
+                after, read = rest[exit_.left], exit_.read
+                if bounds is not None:
+                    read = self._both(read, bounds)
+                known[key] = self._seq((read, after if exit_.owed is None else self._both(after, exit_.owed)))
             return known[key]
 
         joined: dict[tuple[int, ...], ir.Node] = {}
