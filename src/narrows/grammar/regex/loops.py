@@ -32,6 +32,7 @@ from narrows.errors import UnsupportedError
 from narrows.grammar import ir, utf8
 from narrows.grammar.regex import tree
 from narrows.grammar.regex.build import Steps, alt, looks_behind, partition, repeat, seq
+from narrows.grammar.regex.merge import Label, merged
 from narrows.grammar.regex.tree import Behind, Chars, Choice, Concat, Edge, Look, Repeat, Side, Tree
 from narrows.grammar.regular import ANYTHING, EMPTY, NEVER, Regular
 from narrows.grammar.utf8 import Ranges
@@ -92,8 +93,6 @@ _State = tuple[int, int, int]
 """(Place, class on the left, what is owed)."""
 _Exit = tuple[int, int]
 """(The first class on the left with the same rest, what is owed)."""
-_Label = tuple[int, ...]
-"""The classes of characters, as bits, and the ids of plain parts."""
 _Row = dict[int, ir.Node]
 """From a state to each state (0, 1 ...) and each exit (-1, -2 ...): what is read."""
 
@@ -221,7 +220,7 @@ class _Walk:
                 self.asked[id(look)] = [self.owed.complement(term) for term in terms] if look.negate else terms
         starts = [(first if loop.part.min else 0, left, ANYTHING) for left in range(len(loop.same))]
         edges, ends = yield self.explore(starts)
-        classes = _merged(starts, edges, ends, self.work)
+        classes = merged(starts, edges, ends, self.work)
         reached = self.eliminate({classes[start] for start in starts}, classes, edges, ends)
         result = []
         for start in starts:
@@ -284,9 +283,9 @@ class _Walk:
 
     def explore(
         self, starts: list[_State]
-    ) -> Steps[tuple[dict[_State, dict[_State, _Label]], dict[_State, set[_Exit]]]]:
+    ) -> Steps[tuple[dict[_State, dict[_State, Label]], dict[_State, set[_Exit]]]]:
         """The edges between states, each with what it reads, and the exits from each."""
-        edges: dict[_State, dict[_State, _Label]] = {}
+        edges: dict[_State, dict[_State, Label]] = {}
         ends: dict[_State, set[_Exit]] = {}
         todo = list(dict.fromkeys(starts))
         seen = set(todo)
@@ -382,7 +381,7 @@ class _Walk:
         self,
         starts: set[int],
         classes: dict[_State, int],
-        edges: dict[_State, dict[_State, _Label]],
+        edges: dict[_State, dict[_State, Label]],
         ends: dict[_State, set[_Exit]],
     ) -> dict[int, dict[_Exit, ir.Node]]:
         """For each start: what is read on the way to each exit."""
@@ -390,7 +389,7 @@ class _Walk:
         for state, number in classes.items():
             if number not in rows:
                 row: _Row = {}
-                labels: dict[int, list[_Label]] = {}
+                labels: dict[int, list[Label]] = {}
                 for after, label in edges[state].items():
                     if after in classes:
                         labels.setdefault(classes[after], []).append(label)
@@ -423,7 +422,7 @@ class _Walk:
         ways_out = list(self.ways_out)
         return {number: {ways_out[-1 - to]: way for to, way in rows[number].items()} for number in starts}
 
-    def read(self, labels: list[_Label]) -> ir.Node:
+    def read(self, labels: list[Label]) -> ir.Node:
         bits = 0
         parts: dict[int, None] = {}
         for some, *plain in labels:
@@ -473,46 +472,3 @@ def _least(part: Tree, work: Work) -> int:
         else:
             least[id(inner)] = below[0] if isinstance(inner, Repeat) and inner.min else 0
     return least[id(part)]
-
-
-def _merged(
-    starts: list[_State],
-    edges: dict[_State, dict[_State, _Label]],
-    ends: dict[_State, set[_Exit]],
-    work: Work,
-) -> dict[_State, int]:
-    """A number for each state from which an exit is reached, the same for states that read the same."""
-    users: dict[_State, list[_State]] = {}
-    for state, row in edges.items():
-        for to in row:
-            users.setdefault(to, []).append(state)
-    useful = {state for state in edges if ends[state]}
-    todo = list(useful)
-    while todo:
-        for user in users.get(todo.pop(), ()):
-            if user not in useful:
-                useful.add(user)
-                todo.append(user)
-    useful.update(starts)
-    numbers: dict[_State, int] = dict.fromkeys((state for state in edges if state in useful), 0)
-    count = 0
-    while True:
-        work.spend(sum(1 + len(edges[state]) for state in numbers))
-        known: dict[Hashable, int] = {}
-        refined: dict[_State, int] = {}
-        for state in numbers:
-            labels: dict[int, tuple[int, set[int]]] = {}
-            for to, (bits, *plain) in edges[state].items():
-                if to in numbers:
-                    some, parts = labels.get(numbers[to], (0, set()))
-                    labels[numbers[to]] = (some | bits, parts | set(plain))
-            signature = (
-                numbers[state],
-                frozenset(ends[state]),
-                frozenset((to, bits, frozenset(parts)) for to, (bits, parts) in labels.items()),
-            )
-            refined[state] = known.setdefault(signature, len(known))
-        numbers = refined
-        if len(known) == count:
-            return numbers
-        count = len(known)
