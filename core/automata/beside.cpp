@@ -156,7 +156,7 @@ bool Lexicon::walk_beside(TermId start, const Likeness& like, std::uint32_t most
     const bool is_beyond = at.is_beyond || (like.until && ((like.unlike >> kByteGroups[byte]) & 1) != 0);
     const auto is_like = [&] {
       beside.pass_crossings(node, false);
-      const bool is_known = (trie.groups_below(node) & like.unlike) == 0 || trie.height(node) <= alike(next, wide);
+      const bool is_known = (trie.groups_below(node) & like.unlike) == 0 || alike_below(next, wide, node);
       return !is_beyond && is_known && !beside.crosses_before(end);
     };
     if (next == wide || is_like() || same_below(next, wide, like.way, node, work)) {

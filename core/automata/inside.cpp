@@ -19,6 +19,7 @@ constexpr int kTextGroups = 32;  // of 61 groups of bytes
 constexpr std::size_t kMostTexts = 4;
 constexpr std::uint32_t kMostBeside = 10'000;  // nodes: a walk takes as long, if it stays in the coarse trie
 constexpr std::uint64_t kFarRoom = 16;         // bytes: few tokens have more
+constexpr std::uint32_t kMostApart = 8;        // of so many nodes one
 constexpr std::size_t kMostOpen = 64;          // records that wait for others
 }  // namespace
 
@@ -83,7 +84,7 @@ Lexicon::Likeness Lexicon::known_beside(TermId id, bool& passing, Work& work) {
   while (wider != kNone && !passing && !terms_[wider].plain) wider = wider_of(wider, work);
   if (wider != kNone) {
     const Groups unlike = parting(id, wider, work);
-    if (!passing && unlike == ~Groups{0})
+    if (!passing && unlike == ~Groups{0} && !meets_soon(id, wider, work))
       if (const Likeness like = likeness(id, work); like.wider != kNone) return like;
     return {.wider = wider, .unlike = unlike, .until = true};
   }
@@ -94,6 +95,19 @@ Lexicon::Likeness Lexicon::known_beside(TermId id, bool& passing, Work& work) {
     return {.wider = more.wider, .unlike = ~Groups{0}, .until = false};
   if (const Likeness like = text_before_more(id, work); like.wider != kNone) return like;
   return likeness(id, work);
+}
+
+// Whether most tokens begin with a byte that leads both to the same state, as where a text may not begin with a word.
+bool Lexicon::meets_soon(TermId term, TermId wider, Work& work) {
+  const Row &mine = row(term, work), &other = row(wider, work);
+  const Trie& trie = *trie_;
+  std::uint32_t apart = 0;
+  for (std::uint32_t node = 1; node < trie.size(); node = trie.end(node)) {
+    const TermId next = mine.next[trie.byte(node)];
+    if (next != kNever && next != other.next[trie.byte(node)]) apart += trie.end(node) - node;
+  }
+  work.spend(256);
+  return apart < trie.size() / kMostApart;
 }
 
 // Whether the record of a term may be made now, while others wait for it.

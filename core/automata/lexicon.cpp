@@ -465,13 +465,13 @@ const ByteSet& Lexicon::first(TermId term, Work& work) { return row(term, work).
 std::size_t Lexicon::bytes() const {
   return terms_.bytes() + held(row_of_) + held(rows_) + rows_.size() * (sizeof(Row) + kHeapBlock) + held(life_) +
          held(towards_) + held(goes_round_) + held(inside_) + inside_bytes_ + held(lanes_) + lane_bytes_ +
-         lane_of_.bytes() + bounded_.bytes() + held(texts_) + held(like_of_) + held(likenesses_) + parting_of_.bytes() +
-         steps_beside_.bytes() + ways_in_.bytes() + held(clamped_) + held(clamped_inside_) + list_bytes_ +
-         held(lists_) + list_of_.bytes() + list_with_.bytes() + unbounded_of_.bytes() + begun_with_.bytes() +
-         held(unbounded_) + held(partings_) + held(plain_states_) + lengths_.bytes() + reaches_of_.bytes() +
-         reaches_bytes_ + left_of_.bytes() + held(lefts_) + held(dense_) + held(beyond_) + beyond_bytes_ +
-         dense_.size() * (mask_words_ * sizeof(std::uint32_t) + kHeapBlock) + held(scratch_) + held(mask_bits_) +
-         held(mask_tokens_);
+         lane_of_.bytes() + bounded_.bytes() + held(texts_) + held(like_of_) + held(likenesses_) +
+         held(letters_below_) + parting_of_.bytes() + steps_beside_.bytes() + ways_in_.bytes() + held(clamped_) +
+         held(clamped_inside_) + list_bytes_ + held(lists_) + list_of_.bytes() + list_with_.bytes() +
+         unbounded_of_.bytes() + begun_with_.bytes() + held(unbounded_) + held(partings_) + held(plain_states_) +
+         lengths_.bytes() + reaches_of_.bytes() + reaches_bytes_ + left_of_.bytes() + held(lefts_) + held(dense_) +
+         held(beyond_) + beyond_bytes_ + dense_.size() * (mask_words_ * sizeof(std::uint32_t) + kHeapBlock) +
+         held(scratch_) + held(mask_bits_) + held(mask_tokens_);
 }
 
 }  // namespace narrows

@@ -261,10 +261,14 @@ class Lexicon {
     bool is_close = false;         // few nodes have such a byte below them
     std::uint64_t way = kNoBound;  // Inside::way of the wider one, if greatest numbers are all that it lacks
     std::uint32_t alike = 0;       // within so many bytes both go on, as far as it is known
+    // Without a byte of these groups, and without these letters, both go on.
+    Groups leaving = ~Groups{0};
+    std::uint32_t leaving_letters = ~std::uint32_t{0};
   };
   const Inside& keep(TermId id, std::unique_ptr<Inside> made);
   class Opened;
   Likeness known_beside(TermId id, bool& passing, Work& work);
+  bool meets_soon(TermId term, TermId wider, Work& work);
   bool is_open(TermId id) const;
   bool may_ask_for(TermId term, Work& work);
   bool has_few_nodes(Groups groups, std::uint32_t most, Work& work) const;
@@ -317,8 +321,11 @@ class Lexicon {
   Likeness plain_until_closed(TermId term, Work& work);
   Likeness text_before_more(TermId term, Work& work);
   const Likeness& likeness(TermId term, Work& work);
-  std::uint32_t alike(TermId term, TermId wider) const;
+  bool alike_below(TermId term, TermId wider, std::uint32_t node) const;
+  static std::uint32_t letters_of(const ByteSet& bytes);
+  void find_letters(Work& work);
   struct Pairs;
+  static std::vector<ByteSet> leaving_home(const Pairs& pairs);
   bool find_pairs(TermId term, TermId text, Pairs& pairs, Work& work);
   bool compare(TermId term, TermId text, Work& work);
   void check_memory() const;
@@ -348,6 +355,7 @@ class Lexicon {
   StepMap begun_with_;                  // texts before more: by the characters, and by what they are wider than
   std::vector<std::uint32_t> like_of_;  // by term: a likeness, of which the first two are none
   std::vector<Likeness> likenesses_{{}, {}};
+  std::vector<std::uint32_t> letters_below_;  // by node of the trie; empty until it is needed
   std::vector<std::unique_ptr<Lane>> lanes_;  // by item and what follows it: lane_of_
   StepMap lane_of_, bounded_;                 // bounded_: dense masks, by the term without a bound and the bound
   StepMap steps_beside_;                      // by term and byte

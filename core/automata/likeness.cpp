@@ -220,10 +220,40 @@ const Lexicon::Likeness& Lexicon::likeness(TermId term, Work& work) {
   return likenesses_[like_of_[term]];
 }
 
-// So many bytes do not tell the two apart.
-std::uint32_t Lexicon::alike(TermId term, TermId wider) const {
-  if (term >= like_of_.size() || likenesses_[like_of_[term]].wider != wider) return 0;
-  return likenesses_[like_of_[term]].alike;
+// Whether it is known that no token below a node tells the two apart.
+bool Lexicon::alike_below(TermId term, TermId wider, std::uint32_t node) const {
+  if (term >= like_of_.size()) return false;
+  const Likeness& like = likenesses_[like_of_[term]];
+  if (like.wider != wider) return false;
+  if (trie_->height(node) <= like.alike) return true;
+  return (trie_->groups_below(node) & like.leaving) == 0 && (letters_below_[node] & like.leaving_letters) == 0;
+}
+
+// Letters of any case, and digits in pairs, as bits.
+std::uint32_t Lexicon::letters_of(const ByteSet& bytes) {
+  std::uint32_t found = 0;
+  bytes.for_each([&](std::uint8_t b) {
+    if (b >= '0' && b <= '9') found |= 1u << (26 + (b - '0') / 2);
+    if ((group_of(b) & kWordGroups) != 0 && b >= 'A') found |= 1u << ((b | 0x20) - 'a');
+  });
+  return found;
+}
+
+// By node of the trie, the letters in the tokens below it.
+void Lexicon::find_letters(Work& work) {
+  if (!letters_below_.empty()) return;
+  const Trie& trie = *trie_;
+  std::array<std::uint32_t, 256> letter{};
+  for (std::size_t b = 0; b < 256; ++b) {
+    ByteSet one;
+    one.add(static_cast<std::uint8_t>(b));
+    letter[b] = letters_of(one);
+  }
+  letters_below_.assign(trie.size(), 0);
+  for (std::uint32_t node = trie.size(); node-- > 0;)
+    for (std::uint32_t child = node + 1; child < trie.end(node); child = trie.end(child))
+      letters_below_[node] |= letters_below_[child] | letter[trie.byte(child)];
+  work.spend(trie.size() / 4);
 }
 
 // Two terms, and all that they come to by the same bytes, as pairs. The first is the two themselves.
@@ -293,6 +323,23 @@ bool Lexicon::find_pairs(TermId term, TermId text, Pairs& pairs, Work& work) {
   return true;
 }
 
+// Mostly, nearly every byte leads on to one of the pairs, and from that back to itself. For each pair, the bytes by which
+// it is left for others: where none of them comes, nothing tells the two apart.
+std::vector<ByteSet> Lexicon::leaving_home(const Pairs& pairs) {
+  std::size_t home = 0;
+  int most = 0;
+  for (const Pairs::Edge& edge : pairs.edges)
+    if (edge.from == edge.to && edge.bytes.count() > most) {
+      home = edge.from;
+      most = edge.bytes.count();
+    }
+  std::vector<ByteSet> leaving = pairs.unlike;
+  for (const Pairs::Edge& edge : pairs.edges)
+    if (edge.to != home && edge.to != edge.from) leaving[edge.from] |= edge.bytes;
+  for (ByteSet& bytes : leaving) bytes |= leaving[home];
+  return leaving;
+}
+
 // False where the text does not accept all that the term does, where they come to too many states, or where they are
 // not much alike.
 //
@@ -340,12 +387,19 @@ bool Lexicon::compare(TermId term, TermId text, Work& work) {
   }
   const Groups groups = groups_of(is_apart ? near : all);
   if (std::popcount(groups) > kMostUnlike) return false;
+  const std::vector<ByteSet> leaving = leaving_home(pairs);
+  find_letters(work);
   if (like_of_.size() < terms_.size()) like_of_.resize(terms_.size(), 0);
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto [mine, other] = pairs.all[i];
     if (like_of_[mine] > kUnlike || mine == other || (is_apart && is_aside[i])) continue;
     like_of_[mine] = static_cast<std::uint32_t>(likenesses_.size());
-    likenesses_.push_back({.wider = other, .unlike = groups, .until = is_apart, .alike = alike[i]});
+    likenesses_.push_back({.wider = other,
+                           .unlike = groups,
+                           .until = is_apart,
+                           .alike = alike[i],
+                           .leaving = groups_of(leaving[i]) & ~kWordGroups,
+                           .leaving_letters = letters_of(leaving[i])});
   }
   return true;
 }
