@@ -308,6 +308,8 @@ class Lexicon {
   bool walk_within(const Within& start, Inside& made, Work& work);
   // automata/likeness.cpp
   Likeness until_closed(TermId term, Work& work);
+  TermId with_head(TermId head, TermId term);
+  bool begins_with(TermId term, TermId item) const;
   Likeness all_until_closed(TermId term, Work& work);
   bool all_go_on(std::span<const TermId> parts, TermId begun, TermId close, std::uint64_t& way, Work& work);
   enum class Found : std::uint8_t { never, last, anywhere };

@@ -21,18 +21,54 @@ constexpr int kMostUnlike = 24;       // groups of bytes
 // an end. So a pattern that may be found anywhere needs no comparison, however many states it has.
 //
 // Beside it a least number of characters may be asked for: until the text is closed, as many as are wanted may come.
-// So may further patterns. Before all that something else may stand, such as the quote that opens a string.
+// So may further patterns. Before all that something else may stand, such as the quote that opens a string, or a few
+// characters of the text.
 Lexicon::Likeness Lexicon::until_closed(TermId term, Work& work) {
-  const Term t = terms_[term];
-  if (t.plain) {
-    Likeness like = plain_until_closed(term, work);
-    if (like.wider != kNone || t.op != Op::cat || terms_[t.a].op == Op::alt) return like;
-    like = plain_until_closed(t.b, work);
-    if (like.wider == kNone || like.until) return {};
-    like.wider = terms_.cat(t.a, like.wider);
-    return like;
+  constexpr std::size_t kMostHeads = 4;
+  if (!terms_[term].plain) return all_until_closed(term, work);
+  Likeness like = plain_until_closed(term, work);
+  std::vector<TermId> heads;
+  TermId at = term;
+  while (like.wider == kNone && heads.size() < kMostHeads) {
+    if (terms_[at].op != Op::cat) return {};
+    TermId head = terms_[at].a, rest = terms_[at].b;
+    for (std::size_t i = 0; terms_[head].op == Op::cat; ++i, head = terms_[head].a) {
+      if (i == kMostHeads) return {};
+      rest = terms_.cat(terms_[head].b, rest);
+    }
+    const Term h = terms_[head];
+    if (h.op == Op::repeat && h.b > 0 && h.b <= kMostHeads && h.c == kNoMax) {
+      head = terms_.repeat(h.a, h.b, h.b);
+      rest = terms_.cat(terms_.repeat(h.a, 0, kNoMax), rest);
+    }
+    if (terms_[head].op == Op::alt && !begins_with(rest, head)) return {};
+    heads.push_back(head);
+    at = rest;
+    work.spend(32);
+    like = plain_until_closed(at, work);
+    if (like.until) return {};
   }
-  return all_until_closed(term, work);
+  if (like.wider == kNone) return {};
+  for (; !heads.empty(); heads.pop_back()) like.wider = with_head(heads.back(), like.wider);
+  return like;
+}
+
+// A term behind an item. Behind any number of that item it is one more, which other texts may have, too.
+TermId Lexicon::with_head(TermId head, TermId term) {
+  const Term h = terms_[head];
+  const bool is_several = h.op == Op::repeat && h.b == h.c;
+  const TermId item = is_several ? h.a : head;
+  if (terms_[term].op == Op::cat && begins_with(term, item))
+    if (const Term first = terms_[terms_[term].a]; first.op == Op::repeat && first.c == kNoMax)
+      return terms_.cat(terms_.repeat(item, first.b + (is_several ? h.b : 1), kNoMax), terms_[term].b);
+  return terms_.cat(head, term);
+}
+
+// Whether a term begins with this item, or with any number of it.
+bool Lexicon::begins_with(TermId term, TermId item) const {
+  TermId first = term;
+  while (terms_[first].op == Op::cat) first = terms_[first].a;
+  return first == item || (terms_[first].op == Op::repeat && terms_[first].a == item);
 }
 
 // The same of an intersection: of patterns that may be found after any characters, of least numbers of these, and of
