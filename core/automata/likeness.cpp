@@ -26,10 +26,12 @@ constexpr int kMostUnlike = 24;       // groups of bytes
 Lexicon::Likeness Lexicon::until_closed(TermId term, Work& work) {
   constexpr std::size_t kMostHeads = 4;
   if (!terms_[term].plain) return all_until_closed(term, work);
+  // Few tokens go on with a quote that opens a string: to walk them takes less than to make further records.
+  const std::size_t most_heads = is_text(row(term, work)) ? kMostHeads : 1;
   Likeness like = plain_until_closed(term, work);
   std::vector<TermId> heads;
   TermId at = term;
-  while (like.wider == kNone && heads.size() < kMostHeads) {
+  while (like.wider == kNone && heads.size() < most_heads) {
     if (terms_[at].op != Op::cat) return {};
     TermId head = terms_[at].a, rest = terms_[at].b;
     for (std::size_t i = 0; terms_[head].op == Op::cat; ++i, head = terms_[head].a) {
@@ -286,9 +288,17 @@ void Lexicon::find_letters(Work& work) {
     letter[b] = letters_of(one);
   }
   letters_below_.assign(trie.size(), 0);
-  for (std::uint32_t node = trie.size(); node-- > 0;)
-    for (std::uint32_t child = node + 1; child < trie.end(node); child = trie.end(child))
-      letters_below_[node] |= letters_below_[child] | letter[trie.byte(child)];
+  std::vector<std::uint32_t> path{0};
+  const auto close = [&] {
+    const std::uint32_t node = path.back();
+    path.pop_back();
+    letters_below_[path.back()] |= letters_below_[node] | letter[trie.byte(node)];
+  };
+  for (std::uint32_t node = 1; node < trie.size(); ++node) {
+    while (trie.end(path.back()) <= node) close();
+    path.push_back(node);
+  }
+  while (path.size() > 1) close();
   work.spend(trie.size() / 4);
 }
 
