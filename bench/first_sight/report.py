@@ -82,29 +82,29 @@ LOSSES = """\
   0.73 of the time, and all up to the first mask 0.78. That is not kept: it needs a package for each version of Python,
   and reads the same code by other rules. A schema that was seen before costs a look-up.
 - **p99 of masks, beside glrmask.** glrmask makes a table of the whole grammar first, which takes it tens of
-  milliseconds of CPU time for each new schema. narrows makes a mask when it is asked for. It is ahead at the median and
-  at p99.9. The means are the same: in the last runs narrows' was 0.99 to 1.04 of glrmask's. At p99 it takes three
-  times as long (in other runs, twice: that is glrmask's number, which varies between 25 and 60 us). What is behind is
-  what is new: the tokens that end one part of a grammar and go on in the next are looked for at each place anew. Their
-  trees are laid over each other, so that each of their ends is walked once; walks stop at bytes that cannot follow, and
-  stay where bytes change nothing; what depends on little of the stack is shared by all places with that top; keys that
-  came before are looked up by name. That took the mean to a quarter of what it was. Most of these walks find
-  what some other place has found before. But what follows has other names there, such as the next key, so it is not
-  known beforehand that they will. Lists of children in place of jumps over subtrees, and no rows for terms that are
-  seldom asked, were measured and gave nothing.
+  milliseconds of CPU time for each new schema. narrows makes a mask when it is asked for. It is ahead at the median
+  and at p99.9. The means are nearly the same: in the last runs narrows' was 0.99 to 1.10 of glrmask's. At p99 it
+  takes three to four times as long (in other runs, twice: that is glrmask's number, which varies between 20 and 60
+  us). What is behind is what is new: the tokens that end one part of a grammar and go on in the next are looked for
+  at each place anew. Their trees are laid over each other, so that each of their ends is walked once; walks stop at
+  bytes that cannot follow, and stay where bytes change nothing; what depends on little of the stack is shared by all
+  places with that top; keys that came before are looked up by name. That took the mean to a quarter of what it was.
+  Most of these walks find what some other place has found before. But what follows has other names there, such as the
+  next key, so it is not known beforehand that they will. Lists of children in place of jumps over subtrees, and no
+  rows for terms that are seldom asked, were measured and gave nothing.
 - **Some features, beside glrmask.** Of 200 optional keys, each one that is left is a reading of its own, and all are
-  read on at each comma: four to five times glrmask's mean. Keys that are not declared come once with narrows. So what
+  read on at each comma: two to five times glrmask's mean. Keys that are not declared come once with narrows. So what
   may follow changes with each key of an open object or of a map by pattern: twice. In patterns and e-mail addresses
   each state of the automaton has a record, which is made when a text first comes there: two to three times.
 - **Compilation and all masks of a text.** Together they take half of llguidance's time. More than half of that is the
   compilation, so faster masks alone would not change much.
-- **Masks over a millisecond.** Fewer than two in ten thousand, mostly in strings with a pattern. Where a pattern leaves
-  out characters that many tokens have, such as `^([^:\\s]+:[^:\\s]+)?$` or `^(\\S+\\s+){0,99}\\S+$`, many tokens have to
-  be read: 1 to 3 ms. So they have where a word may not come, as in `^((?!mode).)*$`: 2 ms. A pattern beside a length of
-  a few characters, `format: regex`, or a key that may be one of several patterns', takes up to 6 ms; a host name whose
-  labels look around, `^((?!-)[a-z-]{1,63}(?<!-)\\.)+com$`, 39. An internationalised e-mail address takes 11 to 13, as
-  nearly every token may be a part of it, and in several ways. And a table of states that is full is copied into a
-  larger one: of the first 60 tokens of 4,000 schemas, one took 25 ms for that.
+- **Masks over a millisecond.** Fewer than two in ten thousand, mostly in strings with a pattern. Where a pattern
+  leaves out characters that many tokens have, such as `^([^:\\s]+:[^:\\s]+)?$` or `^(\\S+\\s+){0,99}\\S+$`, many
+  tokens have to be read: 1 to 3 ms. So they have where a word may not come, as in `^((?!mode).)*$`: 2 ms. A pattern
+  beside a length of a few characters, `format: regex`, or a key that may be one of several patterns', takes up to 6
+  ms; a host name whose labels look around, `^((?!-)[a-z-]{1,63}(?<!-)\\.)+com$`, 39. An internationalised e-mail
+  address takes 11 to 13, as nearly every token may be a part of it, and in several ways. And a table of states that
+  is full is copied into a larger one: of the first 60 tokens of 4,000 schemas, one took 25 ms for that.
 - **The first delta of a stream, where any line may be a call.** Answers of a format share what reads text: 10 us make a
   parser, and the first delta takes 7 more (mean of all formats: 9). What reads a call has state of its own, and is made
   for each answer when a call may begin. In Granite's calls, which are lines of Python, that is at the first letter: 170
