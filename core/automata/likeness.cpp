@@ -369,8 +369,8 @@ bool Lexicon::find_pairs(TermId term, TermId text, Pairs& pairs, Work& work) {
   return true;
 }
 
-// Mostly, nearly every byte leads on to one of the pairs, and from that back to itself. For each pair, the bytes by which
-// it is left for others: where none of them comes, nothing tells the two apart.
+// Mostly, nearly every byte leads on to one of the pairs, and from that back to itself. For each pair, the bytes by
+// which it is left for others: where none of them comes, nothing tells the two apart.
 std::vector<ByteSet> Lexicon::leaving_home(const Pairs& pairs) {
   std::size_t home = 0;
   int most = 0;

@@ -1,4 +1,5 @@
-"""A repetition without end of a part that looks around, such as `(?:(?!x)y)*z` or `(?:[^,]+(?:,|$))*`.
+"""A repetition without end of a part that looks around, such as `(?:(?!x)y)*z` or `(?:[^,]+(?:,|$))*`. lower.py makes
+one of many counted rounds, too.
 
 What a look-ahead in the part asks for may lie after the repetition. So the repetition is not one language: it is a list
 of *exits*. Each has a language for what the repetition reads, and an *owed* language, which is what the look-aheads on
@@ -38,6 +39,9 @@ from narrows.grammar.regular import ANYTHING, EMPTY, NEVER, Regular
 from narrows.grammar.utf8 import Ranges
 from narrows.grammar.work import Work
 
+FEW_ROUNDS = 32
+"""Rounds that are written out, though their characters could be counted. Up to here masks cost the same, and a
+repetition without end takes longer to read, and may take too many states."""
 _MOST_CLASSES = 128
 _MOST_PLACES = 2_000
 _MOST_STATES = 400
@@ -202,10 +206,10 @@ class _Walk:
 
     def refusal(self) -> UnsupportedError:
         return UnsupportedError(
-            "a repetition without end of a part that looks around takes too many states in a regular expression",
+            "a repetition of a part that looks around takes too many states in a regular expression",
             code="regex_unsupported",
             offset=self.loop.part.offset,
-            hint="Give it an upper bound, or look around outside the repetition",
+            hint=f"Repeat it at most {FEW_ROUNDS} times, or look around outside the repetition",
         )
 
     def walk(self) -> Steps[list[list[Exit]]]:

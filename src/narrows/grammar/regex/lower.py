@@ -72,9 +72,6 @@ def _placed(lowering: _Lowering, lower: Callable[[_Lowering], ir.Node]) -> ir.No
         raise
 
 
-_FEW_ROUNDS = 32
-"""Rounds that are written out, though their characters could be counted. Up to here masks cost the same, and a
-repetition without end takes longer to read, and may take too many states."""
 _WIDEST = 1 << 62
 """Nested counts would make large numbers."""
 _STEP_NODES = 32
@@ -286,7 +283,7 @@ class _Lowering:
             to_the_end: Rest | None = yield self._before_end(part, *tempered)
             if to_the_end is not None:
                 return to_the_end
-        if width and max(low, high or 0) > _FEW_ROUNDS:
+        if width and max(low, high or 0) > loops.FEW_ROUNDS:
             bounds = ir.Repeat(self.encode(utf8.ANY), low * width, None if high is None else high * width)
             known: Rest = yield self._before_loop(part, min(low, 1), rest, bounds)
             return known
