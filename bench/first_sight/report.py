@@ -79,19 +79,20 @@ LOSSES = """\
   the common formats are read while the vocabulary is loaded. What is left grows with the schema: 1.1 of llguidance's
   time at the median. The 99th percentile stands for eight schemas: it was 1.3 and 1.6 of llguidance's time in some
   runs, and 0.6 in another. The time is spread over hundreds of functions. Compiled with mypyc, the front ends took
-  0.73 of the time, and all up to the first mask 0.78. That is not kept: it needs a package for each version of Python,
-  and reads the same code by other rules. A schema that was seen before costs a look-up.
+  0.73 of the time, and all up to the first mask 0.78. That is not kept: it needs a package for each version of
+  Python, and reads the same code by other rules. A schema that was seen before costs a look-up: 27 us together with
+  its first mask.
 - **p99 of masks, beside glrmask.** glrmask makes a table of the whole grammar first, which takes it tens of
   milliseconds of CPU time for each new schema. narrows makes a mask when it is asked for. It is ahead at the median
-  and at p99.9. The means are nearly the same: in the last runs narrows' was 0.99 to 1.10 of glrmask's. At p99 it
-  takes three to four times as long (in other runs, twice: that is glrmask's number, which varies between 20 and 60
-  us). What is behind is what is new: the tokens that end one part of a grammar and go on in the next are looked for
-  at each place anew. Their trees are laid over each other, so that each of their ends is walked once; walks stop at
-  bytes that cannot follow, and stay where bytes change nothing; what depends on little of the stack is shared by all
-  places with that top; keys that came before are looked up by name. That took the mean to a quarter of what it was.
-  Most of these walks find what some other place has found before. But what follows has other names there, such as the
-  next key, so it is not known beforehand that they will. Lists of children in place of jumps over subtrees, and no
-  rows for terms that are seldom asked, were measured and gave nothing.
+  (0.7 of glrmask's time) and at p99.9 (0.4). The means are nearly the same: in the last runs narrows' was 0.99 to
+  1.10 of glrmask's. At p99 it takes three to four times as long (in other runs, twice: that is glrmask's number,
+  which varies between 20 and 60 us). What is behind is what is new: the tokens that end one part of a grammar and go
+  on in the next are looked for at each place anew. Their trees are laid over each other, so that each of their ends
+  is walked once; walks stop at bytes that cannot follow, and stay where bytes change nothing; what depends on little
+  of the stack is shared by all places with that top; keys that came before are looked up by name. That took the mean
+  to a quarter of what it was. Most of these walks find what some other place has found before. But what follows has
+  other names there, such as the next key, so it is not known beforehand that they will. Lists of children in place of
+  jumps over subtrees, and no rows for terms that are seldom asked, were measured and gave nothing.
 - **Some features, beside glrmask.** Of 200 optional keys, each one that is left is a reading of its own, and all are
   read on at each comma: two to five times glrmask's mean. Keys that are not declared come once with narrows. So what
   may follow changes with each key of an open object or of a map by pattern: twice. In patterns and e-mail addresses
